@@ -1,0 +1,110 @@
+//! Concurrency: at most N permits held at a time. Twin of `lua/concurrency.lua`.
+//!
+//! Each holder has a deadline, moved ahead while it lives; one that dies is freed `ttl` after its
+//! last sign of life. From: counting semaphores with leases.
+
+use std::collections::BTreeMap;
+
+use super::{Ask, Report, Step, View};
+use crate::clock::Micros;
+use crate::spec::Rule;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Concurrency {
+    permits: u64,
+    ttl: Micros,
+}
+
+/// Names one holder of a permit. Random, below 2^53.
+pub(crate) type Holder = u64;
+
+/// A key's state: who holds a permit, and until when.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    deadlines: BTreeMap<Holder, Micros>,
+    /// Who the next permit goes to.
+    pub(crate) next: Holder,
+}
+
+impl Concurrency {
+    pub(super) fn new(rule: &Rule) -> Self {
+        Concurrency { permits: rule.count, ttl: rule.period }
+    }
+
+    pub(super) fn script_arguments(&self) -> [u64; 4] {
+        [self.permits, self.ttl, 0, 0]
+    }
+
+    pub(crate) fn ttl(&self) -> Micros {
+        self.ttl
+    }
+
+    /// Moves a holder's deadline ahead; false where it is no longer a holder.
+    pub(crate) fn renew(&self, state: &mut Holders, now: Micros, holder: Holder) -> bool {
+        match state.deadlines.get_mut(&holder) {
+            Some(deadline) => {
+                *deadline = now + self.ttl;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Frees a holder's permit; false where it is no longer a holder.
+    pub(crate) fn release(&self, state: &mut Holders, holder: Holder) -> bool {
+        state.deadlines.remove(&holder).is_some()
+    }
+}
+
+impl Step for Concurrency {
+    type State = Holders;
+
+    fn load(&self, state: &mut Holders, now: Micros) {
+        state.deadlines.retain(|_, deadline| *deadline > now);
+        // Deadlines further ahead than a ttl come from a clock that stepped back.
+        for deadline in state.deadlines.values_mut() {
+            *deadline = (*deadline).min(now + self.ttl);
+        }
+    }
+
+    fn fit(&self, state: &Holders, now: Micros, ask: &Ask) -> u64 {
+        ask.calls.min(self.left(state, now) / ask.cost)
+    }
+
+    fn spend(&self, state: &mut Holders, now: Micros, _units: u64) {
+        state.deadlines.insert(state.next, now + self.ttl);
+    }
+
+    fn give(&self, _state: &mut Holders, _now: Micros, _units: u64) {}
+
+    fn left(&self, state: &Holders, _now: Micros) -> u64 {
+        self.permits.saturating_sub(state.deadlines.len() as u64)
+    }
+
+    fn view(&self, state: &Holders, now: Micros, _cost: u64) -> View {
+        let first = state.deadlines.values().min().map_or(0, |deadline| deadline - now);
+        let last = self.fresh_at(state).saturating_sub(now);
+        [self.left(state, now), first, last]
+    }
+
+    fn fresh_at(&self, state: &Holders) -> Micros {
+        state.deadlines.values().max().copied().unwrap_or(0)
+    }
+
+    fn limit(&self) -> u64 {
+        self.permits
+    }
+
+    fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
+        Report { remaining: view[0] + later, reset_after: view[2], wait: 0 }
+    }
+
+    fn refuses(&self, view: &View, ask: &Ask) -> bool {
+        view[0] < ask.cost
+    }
+
+    /// When the first permit runs out, should nobody give one back before.
+    fn retry_after(&self, view: &View, _cost: u64) -> Micros {
+        view[1]
+    }
+}

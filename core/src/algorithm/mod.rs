@@ -1,0 +1,260 @@
+//! The limiting algorithms: pure steps on a key's state, with the time as an argument.
+//!
+//! Each file here is the twin of `lua/<name>.lua`, function by function; a generated stream of
+//! calls holds the two to the same answers. Invariant: nothing here knows a clock, a store or a
+//! language, and no floating-point number is used.
+
+mod bucket;
+pub(crate) mod concurrency;
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+use std::time::Duration;
+
+use crate::clock::Micros;
+use crate::decision::{Decision, Source};
+use crate::spec::{Algorithm, Rule};
+
+pub(crate) use bucket::RefillRate;
+
+/// What one call, or several equal ones, asks of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask {
+    /// How many equal calls, one after the other.
+    pub(crate) calls: u64,
+    /// Units that each call takes.
+    pub(crate) cost: u64,
+    /// How long a call is willing to wait for its turn; 0 but for `reserve`.
+    pub(crate) wait: Micros,
+}
+
+/// What a script replies of a key's state, after the admitted calls: three integers, whose
+/// meaning is the algorithm's (`lua/README.md` lists them).
+pub(crate) type View = [u64; 3];
+
+/// What holds a place in the future: enough to give it back. Two integers, by algorithm.
+pub(crate) type Mark = [u64; 2];
+
+/// One algorithm on one key. The time never runs back within a state: `load` settles that.
+pub(crate) trait Step {
+    /// What is kept for a key. The default is a key that was never used.
+    type State: Default;
+
+    /// Brings the state to `now`: refills, drops what has expired, converts a changed spec's
+    /// units, and settles a clock that stepped.
+    fn load(&self, state: &mut Self::State, now: Micros);
+    /// How many of the calls asked for are admitted. The cost is above 0.
+    fn fit(&self, state: &Self::State, now: Micros, ask: &Ask) -> u64;
+    /// Takes `units`.
+    fn spend(&self, state: &mut Self::State, now: Micros, units: u64);
+    /// Gives back `units`, never above the capacity.
+    fn give(&self, state: &mut Self::State, now: Micros, units: u64);
+    /// Whole units left to take now.
+    fn left(&self, state: &Self::State, now: Micros) -> u64;
+    /// The state as a script replies it. `cost` is that of the next call.
+    fn view(&self, state: &Self::State, now: Micros, cost: u64) -> View;
+    /// When the state will be as if never used.
+    fn fresh_at(&self, state: &Self::State) -> Micros;
+
+    /// The most that can pass at once.
+    fn limit(&self) -> u64;
+    /// What a decision that took `cost` says of the state, when `later` units were taken after
+    /// it by equal calls of the same moment.
+    fn report(&self, view: &View, cost: u64, later: u64) -> Report;
+    /// Whether one more call is refused in this state.
+    fn refuses(&self, view: &View, ask: &Ask) -> bool;
+    /// When `cost`, which is at most the limit, would be admitted without waiting.
+    fn retry_after(&self, view: &View, cost: u64) -> Micros;
+
+    /// What holds the place of a call that was told to wait.
+    fn mark(&self, _view: &View, _now: Micros, _later: u64) -> Mark {
+        [0, 0]
+    }
+    /// Gives back a turn that has not come, as far as nobody has taken a later one.
+    fn cancel(&self, _state: &mut Self::State, _now: Micros, _cost: u64, _mark: Mark) {}
+}
+
+/// The part of a decision that depends on the state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Report {
+    pub(crate) remaining: u64,
+    pub(crate) reset_after: Micros,
+    pub(crate) wait: Micros,
+}
+
+/// A key's state under any of the algorithms.
+#[derive(Debug)]
+pub(crate) enum State {
+    TokenBucket(bucket::Level),
+    Gcra(gcra::Arrival),
+    LeakyBucket(bucket::Level),
+    FixedWindow(fixed_window::Window),
+    SlidingWindow(Box<sliding_window::Slices>),
+    SlidingLog(Box<sliding_log::Log>),
+    Concurrency(Box<concurrency::Holders>),
+}
+
+/// A rule with its numbers worked out: one of the algorithms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Twin {
+    TokenBucket(token_bucket::TokenBucket),
+    Gcra(gcra::Gcra),
+    LeakyBucket(leaky_bucket::LeakyBucket),
+    FixedWindow(fixed_window::FixedWindow),
+    SlidingWindow(sliding_window::SlidingWindow),
+    SlidingLog(sliding_log::SlidingLog),
+    Concurrency(concurrency::Concurrency),
+}
+
+/// Runs `$body` with the algorithm's own type as `$twin`.
+macro_rules! with_twin {
+    ($self:expr, |$twin:ident| $body:expr) => {
+        match $self {
+            Twin::TokenBucket($twin) => $body,
+            Twin::Gcra($twin) => $body,
+            Twin::LeakyBucket($twin) => $body,
+            Twin::FixedWindow($twin) => $body,
+            Twin::SlidingWindow($twin) => $body,
+            Twin::SlidingLog($twin) => $body,
+            Twin::Concurrency($twin) => $body,
+        }
+    };
+}
+
+/// The same, with the state of that type as `$state`.
+macro_rules! with_state {
+    ($self:expr, $any:expr, |$twin:ident, $state:ident| $body:expr) => {
+        match ($self, $any) {
+            (Twin::TokenBucket($twin), State::TokenBucket($state)) => $body,
+            (Twin::Gcra($twin), State::Gcra($state)) => $body,
+            (Twin::LeakyBucket($twin), State::LeakyBucket($state)) => $body,
+            (Twin::FixedWindow($twin), State::FixedWindow($state)) => $body,
+            (Twin::SlidingWindow($twin), State::SlidingWindow($state)) => $body,
+            (Twin::SlidingLog($twin), State::SlidingLog($state)) => $body,
+            (Twin::Concurrency($twin), State::Concurrency($state)) => $body,
+            _ => unreachable!("a table holds the states of one algorithm"),
+        }
+    };
+}
+
+impl Twin {
+    pub(crate) fn new(rule: &Rule) -> Twin {
+        match rule.algorithm {
+            Algorithm::TokenBucket => Twin::TokenBucket(token_bucket::TokenBucket::new(rule)),
+            Algorithm::Gcra => Twin::Gcra(gcra::Gcra::new(rule)),
+            Algorithm::LeakyBucket => Twin::LeakyBucket(leaky_bucket::LeakyBucket::new(rule)),
+            Algorithm::FixedWindow => Twin::FixedWindow(fixed_window::FixedWindow::new(rule)),
+            Algorithm::SlidingWindow => Twin::SlidingWindow(sliding_window::SlidingWindow::new(rule)),
+            Algorithm::SlidingLog => Twin::SlidingLog(sliding_log::SlidingLog::new(rule)),
+            Algorithm::Concurrency => Twin::Concurrency(concurrency::Concurrency::new(rule)),
+        }
+    }
+
+    /// The state of a key that was never used.
+    pub(crate) fn fresh(&self) -> State {
+        match self {
+            Twin::TokenBucket(_) => State::TokenBucket(Default::default()),
+            Twin::Gcra(_) => State::Gcra(Default::default()),
+            Twin::LeakyBucket(_) => State::LeakyBucket(Default::default()),
+            Twin::FixedWindow(_) => State::FixedWindow(Default::default()),
+            Twin::SlidingWindow(_) => State::SlidingWindow(Default::default()),
+            Twin::SlidingLog(_) => State::SlidingLog(Default::default()),
+            Twin::Concurrency(_) => State::Concurrency(Default::default()),
+        }
+    }
+
+    pub(crate) fn load(&self, state: &mut State, now: Micros) {
+        with_state!(self, state, |twin, state| twin.load(state, now));
+    }
+
+    pub(crate) fn fit(&self, state: &State, now: Micros, ask: &Ask) -> u64 {
+        if ask.cost == 0 {
+            return ask.calls;
+        }
+        if ask.cost > self.limit() {
+            return 0;
+        }
+        with_state!(self, state, |twin, state| twin.fit(state, now, ask))
+    }
+
+    pub(crate) fn spend(&self, state: &mut State, now: Micros, units: u64) {
+        with_state!(self, state, |twin, state| twin.spend(state, now, units));
+    }
+
+    pub(crate) fn give(&self, state: &mut State, now: Micros, units: u64) {
+        with_state!(self, state, |twin, state| twin.give(state, now, units));
+    }
+
+    pub(crate) fn left(&self, state: &State, now: Micros) -> u64 {
+        with_state!(self, state, |twin, state| twin.left(state, now))
+    }
+
+    pub(crate) fn view(&self, state: &State, now: Micros, cost: u64) -> View {
+        with_state!(self, state, |twin, state| twin.view(state, now, cost))
+    }
+
+    pub(crate) fn fresh_at(&self, state: &State) -> Micros {
+        with_state!(self, state, |twin, state| twin.fresh_at(state))
+    }
+
+    pub(crate) fn cancel(&self, state: &mut State, now: Micros, cost: u64, mark: Mark) {
+        with_state!(self, state, |twin, state| twin.cancel(state, now, cost, mark));
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        with_twin!(self, |twin| twin.limit())
+    }
+
+    pub(crate) fn mark(&self, view: &View, now: Micros, later: u64) -> Mark {
+        with_twin!(self, |twin| twin.mark(view, now, later))
+    }
+
+    /// Whether one more call is refused in the state of this view.
+    pub(crate) fn refuses(&self, view: &View, ask: &Ask) -> bool {
+        ask.cost > 0 && (ask.cost > self.limit() || with_twin!(self, |twin| twin.refuses(view, ask)))
+    }
+
+    /// The decision of an admitted call that took `cost`, after which `later` units were taken
+    /// by equal calls. A cost of 0 took nothing and waits for nothing.
+    pub(crate) fn admission(&self, view: &View, cost: u64, later: u64, source: Source) -> Decision {
+        let report = with_twin!(self, |twin| twin.report(view, cost, later));
+        Decision {
+            allowed: true,
+            limit: self.limit(),
+            remaining: report.remaining,
+            retry_after: None,
+            reset_after: Duration::from_micros(report.reset_after),
+            wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
+            source,
+        }
+    }
+
+    /// The decision of a refused call.
+    pub(crate) fn refusal(&self, view: &View, cost: u64, source: Source) -> Decision {
+        let retry_after = (cost <= self.limit())
+            .then(|| Duration::from_micros(with_twin!(self, |twin| twin.retry_after(view, cost))));
+        Decision {
+            allowed: false,
+            retry_after,
+            wait: Duration::ZERO,
+            ..self.admission(view, 0, 0, source)
+        }
+    }
+
+    /// The numbers that the script of this algorithm works with, in its order.
+    pub(crate) fn script_arguments(&self, wait: Micros) -> [u64; 4] {
+        match self {
+            Twin::TokenBucket(twin) => twin.script_arguments(wait),
+            Twin::Gcra(twin) => twin.script_arguments(wait),
+            Twin::LeakyBucket(twin) => twin.script_arguments(wait),
+            Twin::FixedWindow(twin) => twin.script_arguments(),
+            Twin::SlidingWindow(twin) => twin.script_arguments(),
+            Twin::SlidingLog(twin) => twin.script_arguments(),
+            Twin::Concurrency(twin) => twin.script_arguments(),
+        }
+    }
+}

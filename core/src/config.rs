@@ -1,0 +1,151 @@
+//! The options of a limiter, and the URL of its store.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::argument::check_duration;
+use crate::clock::{Clock, ManualClock};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result, quote};
+use crate::key;
+use crate::limiter::Limiter;
+use crate::outage::OnOutage;
+use crate::store::target::Target;
+
+/// The options of a limiter. Start with [`Limiter::builder`].
+#[derive(Debug, Clone)]
+pub struct Builder {
+    url: String,
+    prefix: String,
+    timeout: Duration,
+    on_outage: OnOutage,
+    deny_cache: Duration,
+    max_keys: usize,
+    clock: Clock,
+}
+
+/// Options that were checked.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) target: Target,
+    pub(crate) prefix: String,
+    pub(crate) timeout: Duration,
+    pub(crate) on_outage: OnOutage,
+    pub(crate) deny_cache: Duration,
+    pub(crate) max_keys: usize,
+    pub(crate) clock: Clock,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            url: "memory://".to_owned(),
+            prefix: "sg".to_owned(),
+            timeout: Duration::from_millis(100),
+            on_outage: OnOutage::Share,
+            deny_cache: Duration::from_millis(100),
+            max_keys: 1_000_000,
+            clock: Clock::System,
+        }
+    }
+}
+
+impl Builder {
+    /// Where the state lives; `memory://` unless said. See [`Limiter::open`] for the forms.
+    pub fn url(mut self, url: &str) -> Self {
+        self.url = url.to_owned();
+        self
+    }
+
+    /// What all keys in Redis begin with: 1 to 128 bytes without braces or spaces; `sg` unless
+    /// said. Limiters with one URL and prefix share their limits.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.to_owned();
+        self
+    }
+
+    /// The time budget of a decision, 1 ms to 1 minute; 100 ms unless said. A call that Redis
+    /// has not answered by then is decided here, as [`Builder::on_outage`] says.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What to do when the store can't be reached; [`OnOutage::Share`] unless said.
+    pub fn on_outage(mut self, on_outage: OnOutage) -> Self {
+        self.on_outage = on_outage;
+        self
+    }
+
+    /// How long at most a refusal is remembered, so that a flood of refused calls needs no
+    /// network; 100 ms unless said, 0 is off, at most 1 minute.
+    pub fn deny_cache(mut self, longest: Duration) -> Self {
+        self.deny_cache = longest;
+        self
+    }
+
+    /// The bound of each table of keys that this process keeps, 64 to 2^32; 1,000,000 unless
+    /// said. A full table drops keys that are as good as fresh and refuses new ones where there
+    /// is none.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// A clock that is moved by hand, for tests.
+    pub fn clock(mut self, clock: &ManualClock) -> Self {
+        self.clock = Clock::Manual(clock.clone());
+        self
+    }
+
+    /// Opens the limiter. It waits for nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a bad URL or option.
+    pub fn open(self) -> Result<Limiter> {
+        let timeout = check_option("timeout", self.timeout, Duration::from_millis(1))?;
+        let deny_cache = check_option("deny_cache", self.deny_cache, Duration::ZERO)?;
+        if !(64..=1 << 32).contains(&self.max_keys) {
+            return Err(Error::config(format!("max_keys must be 64 to 4294967296, got {}", self.max_keys)));
+        }
+        let config = Config {
+            target: self.url.parse()?,
+            prefix: key::checked_prefix(&self.prefix)?,
+            timeout,
+            on_outage: self.on_outage,
+            deny_cache,
+            max_keys: self.max_keys,
+            clock: self.clock,
+        };
+        Ok(Limiter::new(Engine::open(config)?))
+    }
+}
+
+fn check_option(name: &str, value: Duration, least: Duration) -> Result<Duration> {
+    const MOST: Duration = Duration::from_secs(60);
+    match check_duration(name, value) {
+        Ok(value) if (least..=MOST).contains(&value) => Ok(value),
+        _ => {
+            let (least, got) = (least.as_secs_f64(), value.as_secs_f64());
+            Err(Error::config(format!("{name} must be {least} to 60 seconds, got {got}")))
+        }
+    }
+}
+
+impl FromStr for OnOutage {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<OnOutage> {
+        OnOutage::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| {
+            let modes = OnOutage::ALL.map(OnOutage::as_str).join(", ");
+            Error::new(ErrorKind::Config, format!("on_outage must be one of {modes}, got {}", quote(text)))
+        })
+    }
+}
+
+impl fmt::Display for OnOutage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

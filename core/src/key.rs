@@ -1,0 +1,121 @@
+//! Names in Redis: what is limited, and who.
+//!
+//! A state lives under `prefix:algorithm:name[#index]:{key}`. The braces put all limits of one
+//! key into one Cluster slot; what could break out of its place is escaped, and keys that are
+//! long or not printable are hashed.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result, quote};
+
+/// Longer keys are hashed, so that neither Redis nor our own memory keeps megabytes.
+const MAX_PLAIN_KEY: usize = 128;
+const MAX_NAME: usize = 128;
+
+/// Refuses an empty key, which is a defect upstream.
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::argument("key must not be empty; expected 1 byte or more that says who is limited"));
+    }
+    Ok(())
+}
+
+/// What a hash begins with. Plain keys that begin so are hashed too, so none is taken for one.
+const HASHED: &str = "%h";
+
+/// The key as it is kept: itself, or its hash where it is long.
+pub(crate) fn kept(key: &[u8]) -> Cow<'_, [u8]> {
+    if key.len() <= MAX_PLAIN_KEY && !key.starts_with(HASHED.as_bytes()) {
+        Cow::Borrowed(key)
+    } else {
+        Cow::Owned(hashed(key).into_bytes())
+    }
+}
+
+/// The last part of a Redis key, without the braces around it, from a key as it is kept.
+pub(crate) fn escaped_key(key: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(key) {
+        Ok(text) if text.starts_with(HASHED) => Cow::Borrowed(text),
+        Ok(text) if text.chars().all(|c| !c.is_control() && !matches!(c, '{' | '}' | '%')) => Cow::Borrowed(text),
+        Ok(text) if text.chars().all(|c| !c.is_control()) => Cow::Owned(escaped(text, &['{', '}', '%'])),
+        _ => Cow::Owned(hashed(key)),
+    }
+}
+
+fn hashed(key: &[u8]) -> String {
+    let mut text = HASHED.to_owned();
+    for byte in Sha256::digest(key) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn escaped(text: &str, special: &[char]) -> String {
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if special.contains(&c) {
+            let _ = write!(safe, "%{:02X}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// A limit's name as it stands in keys.
+pub(crate) fn escaped_name(name: &str) -> Result<String> {
+    check_text("name", name, MAX_NAME)?;
+    Ok(escaped(name, &['{', '}', '%', ':', '#', ' ']))
+}
+
+/// The prefix of all keys of a limiter.
+pub(crate) fn checked_prefix(prefix: &str) -> Result<String> {
+    check_text("prefix", prefix, MAX_NAME)?;
+    match prefix.chars().find(|c| matches!(c, '{' | '}' | ' ')) {
+        Some(c) => Err(Error::config(format!("prefix {} must not contain {c:?}", quote(prefix)))),
+        None => Ok(prefix.to_owned()),
+    }
+}
+
+fn check_text(field: &str, text: &str, most: usize) -> Result<()> {
+    let refuse = |why: String| {
+        let message = format!("{field} {} {why}; expected 1 to {most} bytes of text", quote(text));
+        Err(if field == "name" { Error::argument(message) } else { Error::config(message) })
+    };
+    if text.is_empty() {
+        refuse("must not be empty".to_owned())
+    } else if text.len() > most {
+        refuse(format!("is {} bytes long", text.len()))
+    } else if text.chars().any(char::is_control) {
+        refuse("holds a control character".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// A number that names a rule's states in this process's memory: equal exactly where the
+/// rule's key in Redis would be.
+pub(crate) fn state_id(head: &str) -> u64 {
+    let digest = Sha256::digest(head.as_bytes());
+    digest.iter().take(8).fold(0, |id, byte| id << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_keys_share_a_place() {
+        let long = vec![b'x'; 129];
+        let keys: [&[u8]; 10] =
+            [b"a", b"a}", b"a%7D", b"{a}", b"a\0b", b"\xff", &long, b"%h00", "é".as_bytes(), "🚰".as_bytes()];
+        let mut seen: Vec<_> = keys.iter().map(|key| escaped_key(&kept(key)).into_owned()).collect();
+        assert!(seen.iter().all(|key| !key.contains(['{', '}'])));
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), keys.len());
+    }
+}

@@ -1,0 +1,40 @@
+//! One rate limit, shared by every process that names it, whatever its language.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let limiter = sluicegate::Limiter::open("memory://")?;
+//! let login = limiter.limit("login", "100/s burst 200")?;
+//! let decision = login.try_acquire("user:42", 1).await?;
+//! assert!(decision.allowed);
+//! # Ok::<(), sluicegate::Error>(()) }).unwrap();
+//! ```
+//!
+//! A [`Limiter`] is opened once and keeps the connections; a [`Limit`] is a name and a spec; its
+//! verbs return a [`Decision`]. Every verb has a twin for threads that may block.
+
+mod algorithm;
+pub mod argument;
+mod clock;
+mod config;
+mod decision;
+mod engine;
+mod error;
+mod key;
+mod limiter;
+mod outage;
+mod permit;
+mod runtime;
+mod spec;
+mod status;
+mod store;
+mod waiting;
+
+pub use clock::ManualClock;
+pub use config::Builder;
+pub use decision::{Decision, Source};
+pub use error::{Error, ErrorKind, Result};
+pub use limiter::{Answer, Call, Later, Limit, Limiter, Pending, Submitted};
+pub use outage::OnOutage;
+pub use permit::Permit;
+pub use spec::{Algorithm, Spec};
+pub use status::{Status, StoreState};

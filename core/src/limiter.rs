@@ -1,0 +1,609 @@
+//! The verbs: what a program calls.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::argument::{check_cost, check_duration};
+use crate::clock::micros;
+use crate::config::Builder;
+use crate::decision::Decision;
+use crate::engine::{Answered, Engine};
+use crate::error::{Error, ErrorKind, Result, quote};
+use crate::key;
+use crate::outage::OnOutage;
+use crate::permit::Permit;
+use crate::spec::{Algorithm, Spec};
+use crate::status::Status;
+use crate::store::{Op, OwnedPart, Part, Plan};
+use crate::waiting::{self, Wait};
+
+/// A store, its connections and its limits: what a process opens once.
+///
+/// Clones are cheap and are the same limiter. A limiter may be used from any number of threads,
+/// and goes on working on both sides of a fork.
+#[derive(Clone)]
+pub struct Limiter {
+    engine: Arc<Engine>,
+}
+
+impl std::fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Limiter({})", self.engine.describe())
+    }
+}
+
+impl Limiter {
+    /// Opens a limiter with the default options. It waits for nothing: a limiter that is opened
+    /// while Redis is down decides in outage mode, and joins when Redis comes.
+    ///
+    /// URLs are `redis://`, `rediss://`, `redis+unix://`, `redis+cluster://h:p,h:p`,
+    /// `redis+sentinel://h:p,h:p/master` and `memory://`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a bad URL.
+    pub fn open(url: &str) -> Result<Limiter> {
+        Limiter::builder().url(url).open()
+    }
+
+    /// A limiter whose options are still to be said.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(engine: Engine) -> Limiter {
+        Limiter { engine: Arc::new(engine) }
+    }
+
+    /// A limit: a name, shared by all processes that use it, and a spec such as
+    /// `"100/s burst 200"`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Spec`] for a spec that can't be read or met, [`ErrorKind::Argument`] for an
+    /// empty, overlong or unprintable name.
+    pub fn limit<S>(&self, name: &str, spec: S) -> Result<Limit>
+    where
+        S: TryInto<Spec>,
+        Error: From<S::Error>,
+    {
+        self.limit_on_outage(name, spec, self.engine.on_outage())
+    }
+
+    /// A limit with its own behaviour in an outage.
+    ///
+    /// # Errors
+    /// As [`Limiter::limit`].
+    pub fn limit_on_outage<S>(&self, name: &str, spec: S, on_outage: OnOutage) -> Result<Limit>
+    where
+        S: TryInto<Spec>,
+        Error: From<S::Error>,
+    {
+        let plan = self.engine.plan(name, spec.try_into()?, on_outage)?;
+        Ok(Limit { engine: Arc::clone(&self.engine), plan: Arc::new(plan) })
+    }
+
+    /// Takes from several limits or from none, in one atomic step, and returns one decision for
+    /// each, in order. In a Cluster, limits whose keys are in different slots are taken one after
+    /// the other and given back when one refuses.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for a bad cost or key, an empty list, more than 64 entries, or one
+    /// that names a limit and key twice; [`ErrorKind::Unsupported`] for a concurrency limit.
+    pub async fn try_acquire_all<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Vec<Decision>> {
+        let parts = self.parts(entries);
+        match self.submit_all(parts) {
+            Submitted::Now(answer) => answer,
+            Submitted::Later(later) => later.answer().await,
+        }
+        .map(Answer::into_decisions)
+    }
+
+    /// [`Limiter::try_acquire_all`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn try_acquire_all_blocking<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Vec<Decision>> {
+        let parts = self.parts(entries);
+        self.submit_all(parts).wait().map(Answer::into_decisions)
+    }
+
+    fn parts<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Vec<(Limit, Vec<u8>, u64)> {
+        let own = |(limit, key, cost): &(&Limit, K, u64)| ((*limit).clone(), key.as_ref().to_vec(), *cost);
+        entries.iter().map(own).collect()
+    }
+
+    /// [`Limiter::try_acquire_all`] for a language binding: decides now where that needs no
+    /// waiting, and otherwise starts the call.
+    pub fn submit_all(&self, entries: Vec<(Limit, Vec<u8>, u64)>) -> Submitted {
+        match self.check_all(&entries) {
+            Ok(parts) => {
+                let answer = |answered: Answered| Answer::Decisions(answered.decisions.into_vec());
+                Submitted::from_engine(&self.engine, Op::Take { wait: 0 }, parts, answer)
+            }
+            Err(error) => Submitted::Now(Err(error)),
+        }
+    }
+
+    fn check_all(&self, entries: &[(Limit, Vec<u8>, u64)]) -> Result<Vec<OwnedPart>> {
+        const MOST: usize = 64;
+        if entries.is_empty() || entries.len() > MOST {
+            let got = entries.len();
+            return Err(Error::argument(format!("try_acquire_all takes 1 to {MOST} entries, got {got}")));
+        }
+        let mut parts: Vec<OwnedPart> = Vec::with_capacity(entries.len());
+        for (limit, key, cost) in entries {
+            if !Arc::ptr_eq(&limit.engine, &self.engine) {
+                let name = quote(&limit.plan.name);
+                return Err(Error::argument(format!("limit {name} belongs to another limiter")));
+            }
+            limit.refuse_concurrency("try_acquire_all")?;
+            let part = limit.part(key, *cost)?;
+            let same = |other: &OwnedPart| {
+                other.key == part.key && other.plan.members.iter().any(|a| part.plan.members.iter().any(|b| a.id == b.id))
+            };
+            if parts.iter().any(same) {
+                let (name, key) = (quote(&limit.plan.name), quote(&String::from_utf8_lossy(key)));
+                return Err(Error::argument(format!("limit {name} with key {key} is named twice; add up the costs")));
+            }
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    /// What the limiter knows of its store and of itself.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Leaves the store and closes the connections. Calls that are under way are still answered;
+    /// later ones get [`ErrorKind::Closed`]. A limiter that is dropped closes by itself.
+    pub fn close(&self) {
+        self.engine.close();
+    }
+}
+
+/// A name plus a spec: what keys are held to. Clones are cheap and are the same limit.
+#[derive(Clone)]
+pub struct Limit {
+    engine: Arc<Engine>,
+    plan: Arc<Plan>,
+}
+
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Limit({:?}, \"{}\")", self.plan.name, self.plan.spec)
+    }
+}
+
+/// What can be asked of a limit and a key, as data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Decide now.
+    TryAcquire {
+        /// Units to take: 0 to 2^53.
+        cost: u64,
+    },
+    /// Wait for a turn, first come first served; give up at once where the wait would be longer
+    /// than the timeout.
+    Acquire {
+        /// Units to take: 0 to 2^53.
+        cost: u64,
+        /// The longest wait, up to 366 days; `None` is that.
+        timeout: Option<Duration>,
+    },
+    /// Take a turn and say how long to wait for it.
+    Reserve {
+        /// Units to take: 0 to 2^53.
+        cost: u64,
+        /// The longest wait, up to 366 days; `None` is that.
+        max_wait: Option<Duration>,
+    },
+    /// Say whether a cost of 1 would pass.
+    Peek,
+    /// Give back, never above the capacity.
+    Refund {
+        /// Units to give back: 0 to 2^53.
+        cost: u64,
+    },
+    /// Forget the key.
+    Reset,
+    /// Take a permit of a concurrency limit; give up at once where the timeout is zero.
+    Hold {
+        /// The longest wait for a permit, up to 366 days; `None` is that.
+        timeout: Option<Duration>,
+    },
+}
+
+/// What comes of a [`Call`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Of `TryAcquire`, `Acquire`, `Reserve`, `Peek` and `Refund`.
+    Decision(Decision),
+    /// Of `Hold`: the permit is there where the decision allows.
+    Held(Decision, Option<Permit>),
+    /// Of `try_acquire_all`.
+    Decisions(Vec<Decision>),
+    /// Of `Reset`.
+    Done,
+}
+
+impl Answer {
+    /// The decision: the first where there are several, none for `Reset`.
+    pub fn decision(&self) -> Option<Decision> {
+        match self {
+            Answer::Decision(decision) | Answer::Held(decision, _) => Some(*decision),
+            Answer::Decisions(decisions) => decisions.first().copied(),
+            Answer::Done => None,
+        }
+    }
+
+    fn into_decisions(self) -> Vec<Decision> {
+        match self {
+            Answer::Decisions(decisions) => decisions,
+            other => other.decision().into_iter().collect(),
+        }
+    }
+}
+
+impl Limit {
+    /// The limit's name.
+    pub fn name(&self) -> &str {
+        &self.plan.name
+    }
+
+    /// The spec; it prints as its one canonical text.
+    pub fn spec(&self) -> &Spec {
+        &self.plan.spec
+    }
+
+    /// Decides now, in one round trip at most. A cost of 0 is allowed and changes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] for an empty key or a cost above 2^53, [`ErrorKind::Unsupported`]
+    /// for a concurrency limit, [`ErrorKind::Outage`] under `on_outage = raise`,
+    /// [`ErrorKind::Closed`].
+    pub async fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.decide(Call::TryAcquire { cost }, key).await
+    }
+
+    /// Waits its turn, first come first served, and gives up at once when the wait would be
+    /// longer than `timeout`; the decision then is a refusal. A caller that is dropped while it
+    /// waits gives its turn back.
+    ///
+    /// token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed
+    /// algorithms can't reserve: there, callers wait for `retry_after` with jitter.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`].
+    pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, timeout: Duration) -> Result<Decision> {
+        self.decide(Call::Acquire { cost, timeout: Some(timeout) }, key).await
+    }
+
+    /// Takes the turn, if it comes within `max_wait`, and says in [`Decision::wait`] how long to
+    /// wait for it. [`Limit::refund`] gives it back.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`]; [`ErrorKind::Unsupported`] for algorithms other than
+    /// token-bucket, gcra and leaky-bucket.
+    pub async fn reserve(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> Result<Decision> {
+        self.decide(Call::Reserve { cost, max_wait: Some(max_wait) }, key).await
+    }
+
+    /// Says whether a cost of 1 would pass now, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`], but a concurrency limit can be looked at.
+    pub async fn peek(&self, key: impl AsRef<[u8]>) -> Result<Decision> {
+        self.decide(Call::Peek, key).await
+    }
+
+    /// Gives back `cost` units, never above the capacity; the decision tells the state after.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`].
+    pub async fn refund(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.decide(Call::Refund { cost }, key).await
+    }
+
+    /// Forgets the key: it is as if never used.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`], but a concurrency limit can be reset.
+    pub async fn reset(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.call(Call::Reset, key).await.map(drop)
+    }
+
+    /// Takes a permit of a concurrency limit, waiting up to `timeout` for one. The permit is
+    /// there where the decision allows; it is renewed while held and given back when dropped.
+    ///
+    /// # Errors
+    /// As [`Limit::try_acquire`]; [`ErrorKind::Unsupported`] where the spec has no concurrency
+    /// limit.
+    pub async fn hold(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<(Decision, Option<Permit>)> {
+        self.call(Call::Hold { timeout: Some(timeout) }, key).await.map(into_held)
+    }
+
+    /// [`Limit::try_acquire`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn try_acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.decide_blocking(Call::TryAcquire { cost }, key)
+    }
+
+    /// [`Limit::acquire`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, timeout: Duration) -> Result<Decision> {
+        self.decide_blocking(Call::Acquire { cost, timeout: Some(timeout) }, key)
+    }
+
+    /// [`Limit::reserve`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn reserve_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> Result<Decision> {
+        self.decide_blocking(Call::Reserve { cost, max_wait: Some(max_wait) }, key)
+    }
+
+    /// [`Limit::peek`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn peek_blocking(&self, key: impl AsRef<[u8]>) -> Result<Decision> {
+        self.decide_blocking(Call::Peek, key)
+    }
+
+    /// [`Limit::refund`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn refund_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
+        self.decide_blocking(Call::Refund { cost }, key)
+    }
+
+    /// [`Limit::reset`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn reset_blocking(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.call_blocking(Call::Reset, key).map(drop)
+    }
+
+    /// [`Limit::hold`] for a thread that may block.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn hold_blocking(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<(Decision, Option<Permit>)> {
+        self.call_blocking(Call::Hold { timeout: Some(timeout) }, key).map(into_held)
+    }
+
+    /// Any verb, as data.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub async fn call(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Answer> {
+        match self.submit(call, key.as_ref()) {
+            Submitted::Now(answer) => answer,
+            Submitted::Later(later) => later.answer().await,
+        }
+    }
+
+    /// Any verb, as data, for a thread that may block.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub fn call_blocking(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Answer> {
+        self.submit(call, key.as_ref()).wait()
+    }
+
+    /// Any verb, for a language binding: decides now where that needs no waiting, and otherwise
+    /// starts the call.
+    pub fn submit(&self, call: Call, key: &[u8]) -> Submitted {
+        self.start(call, key).unwrap_or_else(|error| Submitted::Now(Err(error)))
+    }
+
+    fn start(&self, call: Call, key: &[u8]) -> Result<Submitted> {
+        let (op, cost) = match call {
+            Call::TryAcquire { cost } => {
+                self.refuse_concurrency("try_acquire")?;
+                (Op::Take { wait: 0 }, cost)
+            }
+            Call::Reserve { cost, max_wait } => {
+                self.require_turns()?;
+                (Op::Take { wait: longest("max_wait", max_wait)? }, cost)
+            }
+            Call::Peek => (Op::Peek, 1),
+            Call::Refund { cost } => {
+                self.refuse_concurrency("refund")?;
+                (Op::Refund, cost)
+            }
+            Call::Reset => (Op::Reset, 0),
+            Call::Acquire { cost, timeout } => {
+                self.refuse_concurrency("acquire")?;
+                let wait = Wait { engine: Arc::clone(&self.engine), part: self.part(key, cost)? };
+                return Ok(waiting::acquire(wait, longest("timeout", timeout)?));
+            }
+            Call::Hold { timeout } => {
+                self.require_concurrency()?;
+                let wait = Wait { engine: Arc::clone(&self.engine), part: self.part(key, 1)? };
+                return Ok(waiting::hold(wait, longest("timeout", timeout)?));
+            }
+        };
+        let answer = |answered: Answered| answered.decision().map_or(Answer::Done, Answer::Decision);
+        let cost = check_cost(cost)?;
+        key::check_key(key)?;
+        let kept = key::kept(key);
+        let part = Part { plan: &self.plan, key: &kept, cost };
+        if let Some(answered) = self.engine.decide_now(op, &[part]) {
+            return Ok(Submitted::Now(answered.map(answer)));
+        }
+        Ok(Submitted::from_engine(&self.engine, op, vec![self.part(key, cost)?], answer))
+    }
+
+    async fn decide(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Decision> {
+        self.call(call, key).await.and_then(only_decision)
+    }
+
+    fn decide_blocking(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Decision> {
+        self.call_blocking(call, key).and_then(only_decision)
+    }
+
+    fn part(&self, key: &[u8], cost: u64) -> Result<OwnedPart> {
+        key::check_key(key)?;
+        Ok(OwnedPart {
+            plan: Arc::clone(&self.plan),
+            key: key::kept(key).into(),
+            cost: check_cost(cost)?,
+            marks: Default::default(),
+        })
+    }
+
+    fn refuse_concurrency(&self, verb: &str) -> Result<()> {
+        self.require(!self.has_concurrency(), |name| {
+            format!("{verb} has no meaning for limit {name}: a concurrency limit hands out permits; use hold")
+        })
+    }
+
+    fn require_concurrency(&self) -> Result<()> {
+        self.require(self.has_concurrency(), |name| {
+            format!("hold has no meaning for limit {name}: only a concurrency limit hands out permits; use try_acquire or acquire")
+        })
+    }
+
+    fn require_turns(&self) -> Result<()> {
+        let all = self.plan.spec.rules.iter().all(|rule| rule.algorithm.reserves());
+        self.require(all, |name| {
+            format!("reserve has no meaning for limit {name}: only token-bucket, gcra and leaky-bucket hand out turns; use acquire")
+        })
+    }
+
+    fn has_concurrency(&self) -> bool {
+        self.plan.spec.rules.iter().any(|rule| rule.algorithm == Algorithm::Concurrency)
+    }
+
+    fn require(&self, holds: bool, message: impl FnOnce(String) -> String) -> Result<()> {
+        if holds { Ok(()) } else { Err(Error::unsupported(message(quote(&self.plan.name)))) }
+    }
+
+    /// A token bucket: `count` per `period`, and as many at once unless
+    /// [`burst`](Spec::burst) says otherwise.
+    pub fn token_bucket(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::TokenBucket, count, period)
+    }
+
+    /// The token bucket's decisions, kept as one arrival time.
+    pub fn gcra(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::Gcra, count, period)
+    }
+
+    /// A constant pace; `count` may wait unless [`queue`](Spec::queue) says otherwise.
+    pub fn leaky_bucket(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::LeakyBucket, count, period)
+    }
+
+    /// `count` per window of `period`, from the first hit unless [`align`](Spec::align) is said.
+    pub fn fixed_window(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::FixedWindow, count, period)
+    }
+
+    /// Never more than `count` in any `period`, kept in 10 slices unless
+    /// [`buckets`](Spec::buckets) says otherwise.
+    pub fn sliding_window(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::SlidingWindow, count, period)
+    }
+
+    /// Never more than `count` in any `period`, exactly.
+    pub fn sliding_log(count: u64, period: Duration) -> Spec {
+        Spec::rate(Algorithm::SlidingLog, count, period)
+    }
+
+    /// At most `permits` held at a time; one whose holder died is free after `ttl`.
+    pub fn concurrency(permits: u64, ttl: Duration) -> Spec {
+        Spec::rate(Algorithm::Concurrency, permits, ttl)
+    }
+}
+
+fn longest(name: &str, wait: Option<Duration>) -> Result<u64> {
+    check_duration(name, wait.unwrap_or(Duration::from_secs(366 * 86_400))).map(micros)
+}
+
+fn only_decision(answer: Answer) -> Result<Decision> {
+    answer.decision().ok_or_else(|| Error::new(ErrorKind::Internal, "the call gave no decision"))
+}
+
+fn into_held(answer: Answer) -> (Decision, Option<Permit>) {
+    match answer {
+        Answer::Held(decision, permit) => (decision, permit),
+        _ => unreachable!("hold answers with Held"),
+    }
+}
+
+/// A call that was made, or is under way.
+pub enum Submitted {
+    /// It needed no waiting.
+    Now(Result<Answer>),
+    /// It is under way.
+    Later(Later),
+}
+
+/// A call that is under way.
+///
+/// Whoever drops it gives up: a turn that was taken and has not come is given back, and so is a
+/// permit. A decision that was under way is still made.
+pub struct Later {
+    pub(crate) receiver: waiting::Receiver,
+}
+
+impl Later {
+    /// The answer.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub fn answer(self) -> impl Future<Output = Result<Answer>> + Send {
+        self.receiver.answer()
+    }
+
+    /// Has `done` called with the answer, on a thread of Sluicegate's own that must not be
+    /// blocked. The call goes on until what is returned here is dropped.
+    pub fn on_answer(self, done: impl FnOnce(Result<Answer>) + Send + 'static) -> Pending {
+        self.receiver.on_answer(Box::new(done))
+    }
+
+    /// Blocks until the answer is there, or for `most`.
+    pub fn wait_for(&mut self, most: Duration) -> Option<Result<Answer>> {
+        self.receiver.wait_for(Some(most))
+    }
+}
+
+/// A call whose answer goes to a callback. Dropping it gives up, as dropping [`Later`] does; if
+/// the callback has not run by then, it never will.
+pub struct Pending(pub(crate) waiting::Receiver);
+
+impl Submitted {
+    fn from_engine(
+        engine: &Arc<Engine>,
+        op: Op,
+        parts: Vec<OwnedPart>,
+        answer: impl FnOnce(Answered) -> Answer + Send + 'static,
+    ) -> Submitted {
+        let (sender, receiver) = waiting::channel();
+        engine.submit(op, parts, Box::new(move |answered| sender.send(answered.map(answer))));
+        Submitted::Later(Later { receiver })
+    }
+
+    /// Blocks until the answer is there.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub fn wait(self) -> Result<Answer> {
+        match self {
+            Submitted::Now(answer) => answer,
+            Submitted::Later(mut later) => {
+                later.receiver.wait_for(None).unwrap_or_else(|| unreachable!("no bound was given"))
+            }
+        }
+    }
+}

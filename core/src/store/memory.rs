@@ -1,0 +1,251 @@
+//! State in this process's memory: a table in shards, each behind a lock of its own.
+//!
+//! All limits of one key are in the same shard, so most calls take one lock. The table is
+//! bounded: full, it drops what is as good as fresh; it never forgets a key that is used up.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::SmallVec;
+
+use super::{Op, Outcome, Part, Views};
+use crate::algorithm::{Ask, Mark, State, Twin};
+use crate::clock::Micros;
+
+const SHARDS: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct MemoryStore {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    max_keys_per_shard: usize,
+    /// Calls on new keys that found the table full.
+    refused_full: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    slots: HashTable<Slot>,
+    /// No slot is as good as fresh before this time.
+    fresh_from: Micros,
+}
+
+#[derive(Debug)]
+struct Slot {
+    id: u64,
+    key: Box<[u8]>,
+    state: State,
+    fresh_at: Micros,
+}
+
+/// Which twin stands for member `index` of a part: its own, or a share of it.
+pub(crate) type Twins<'a> = dyn Fn(&Part<'_>, usize) -> Twin + 'a;
+
+/// There was no room for a new key. Some may be free after this many microseconds.
+#[derive(Debug)]
+pub(crate) struct Full(pub(crate) Micros);
+
+impl MemoryStore {
+    pub(crate) fn new(max_keys: usize) -> Self {
+        let mut shards = Vec::with_capacity(SHARDS);
+        shards.resize_with(SHARDS, Mutex::default);
+        MemoryStore {
+            shards: shards.into_boxed_slice(),
+            hasher: RandomState::default(),
+            max_keys_per_shard: max_keys.div_ceil(SHARDS),
+            refused_full: AtomicU64::new(0),
+        }
+    }
+
+    /// How many keys are kept.
+    pub(crate) fn keys(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).slots.len()).sum()
+    }
+
+    /// How many calls on new keys found no room.
+    pub(crate) fn refused_full(&self) -> u64 {
+        self.refused_full.load(Ordering::Relaxed)
+    }
+
+    /// Carries out a call on one or several parts: all of them, or none.
+    pub(crate) fn run(&self, now: Micros, op: Op, parts: &[Part<'_>], twins: &Twins<'_>) -> Result<Outcome, Full> {
+        let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hasher.hash_one(part.key)).collect();
+        // Always in ascending order, so that two calls never wait for each other.
+        let mut wanted: SmallVec<[usize; 1]> = hashes.iter().map(shard_of).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut shards: SmallVec<[(usize, MutexGuard<'_, Shard>); 1]> =
+            wanted.iter().map(|index| (*index, lock(&self.shards[*index]))).collect();
+        let mut places: SmallVec<[(usize, u64); 1]> = SmallVec::with_capacity(parts.len());
+        for hash in &hashes {
+            let index = shard_of(hash);
+            let held = shards.iter().position(|(shard, _)| *shard == index);
+            places.push((held.unwrap_or_else(|| unreachable!("every shard was locked")), *hash));
+        }
+        let mut step = Steps { store: self, now, op, twins };
+        let mut admitted = 1;
+        if matches!(op, Op::Take { .. } | Op::Hold(_) | Op::Peek) {
+            for (part, (held, hash)) in parts.iter().zip(&places) {
+                admitted = admitted.min(step.fit(&mut shards[*held].1, *hash, part)?);
+            }
+        }
+        let mut views = SmallVec::with_capacity(parts.len());
+        for (part, (held, hash)) in parts.iter().zip(&places) {
+            views.push(step.apply(&mut shards[*held].1, *hash, part, &mut admitted)?);
+        }
+        Ok(Outcome { now, admitted, views })
+    }
+
+    /// Gives back a turn that has not come.
+    pub(crate) fn cancel(&self, now: Micros, part: &Part<'_>, marks: &[Mark], twins: &Twins<'_>) {
+        let hash = self.hasher.hash_one(part.key);
+        let mut shard = lock(&self.shards[shard_of(&hash)]);
+        for (index, mark) in marks.iter().enumerate() {
+            let twin = twins(part, index);
+            let (id, key) = (part.plan.members[index].id, part.key);
+            if let Some(slot) = shard.slots.find_mut(mix(hash, id), |slot| slot.is(id, key)) {
+                twin.load(&mut slot.state, now);
+                twin.cancel(&mut slot.state, now, part.cost, *mark);
+                slot.fresh_at = twin.fresh_at(&slot.state);
+            }
+        }
+    }
+}
+
+/// One call's way through the members of its parts, with their shards locked.
+struct Steps<'a> {
+    store: &'a MemoryStore,
+    now: Micros,
+    op: Op,
+    twins: &'a Twins<'a>,
+}
+
+impl Steps<'_> {
+    /// Whether every member of the part admits the call: 0 or 1. Makes sure that there is room.
+    fn fit(&mut self, shard: &mut Shard, hash: u64, part: &Part<'_>) -> Result<u64, Full> {
+        let ask = Ask { calls: 1, cost: part.cost, wait: self.op.wait() };
+        let (mut admitted, mut missing) = (1, 0);
+        for (index, member) in part.plan.members.iter().enumerate() {
+            let twin = (self.twins)(part, index);
+            let found = shard.slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, part.key));
+            let fits = if let Some(slot) = found {
+                twin.load(&mut slot.state, self.now);
+                twin.fit(&slot.state, self.now, &ask)
+            } else {
+                missing += 1;
+                let mut state = twin.fresh();
+                twin.load(&mut state, self.now);
+                twin.fit(&state, self.now, &ask)
+            };
+            admitted = admitted.min(fits);
+        }
+        if self.op != Op::Peek && part.cost > 0 && admitted > 0 {
+            shard.make_room(self.store, self.now, missing)?;
+        }
+        Ok(admitted)
+    }
+
+    fn apply(&mut self, shard: &mut Shard, hash: u64, part: &Part<'_>, admitted: &mut u64) -> Result<Views, Full> {
+        let takes = matches!(self.op, Op::Take { .. } | Op::Hold(_)) && *admitted > 0 && part.cost > 0;
+        let mut views = Views::with_capacity(part.plan.members.len());
+        for (index, member) in part.plan.members.iter().enumerate() {
+            let twin = (self.twins)(part, index);
+            let place = mix(hash, member.id);
+            let rehash = |slot: &Slot| mix(self.store.hasher.hash_one(&*slot.key), slot.id);
+            let entry = shard.slots.entry(place, |slot| slot.is(member.id, part.key), rehash);
+            match entry {
+                Entry::Occupied(mut entry) => {
+                    let slot = entry.get_mut();
+                    twin.load(&mut slot.state, self.now);
+                    self.change(&twin, &mut slot.state, part.cost, takes, admitted);
+                    slot.fresh_at = twin.fresh_at(&slot.state);
+                    shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
+                    views.push(twin.view(&slot.state, self.now, part.cost));
+                    if slot.fresh_at <= self.now {
+                        entry.remove();
+                    }
+                }
+                Entry::Vacant(entry) => {
+                    let mut state = twin.fresh();
+                    twin.load(&mut state, self.now);
+                    self.change(&twin, &mut state, part.cost, takes, admitted);
+                    views.push(twin.view(&state, self.now, part.cost));
+                    let fresh_at = twin.fresh_at(&state);
+                    if fresh_at > self.now {
+                        shard.fresh_from = shard.fresh_from.min(fresh_at);
+                        entry.insert(Slot { id: member.id, key: part.key.into(), state, fresh_at });
+                    }
+                }
+            }
+        }
+        Ok(views)
+    }
+
+    fn change(&self, twin: &Twin, state: &mut State, cost: u64, takes: bool, admitted: &mut u64) {
+        match (self.op, twin, &mut *state) {
+            (Op::Hold(holder), _, State::Concurrency(holders)) if takes => {
+                holders.next = holder;
+                twin.spend(state, self.now, cost);
+            }
+            (Op::Take { .. } | Op::Hold(_), ..) if takes => twin.spend(state, self.now, cost),
+            (Op::Refund, ..) => twin.give(state, self.now, cost),
+            (Op::Debit, ..) => {
+                let units = cost.min(twin.left(state, self.now));
+                twin.spend(state, self.now, units);
+            }
+            (Op::Renew(holder), Twin::Concurrency(twin), State::Concurrency(holders)) => {
+                *admitted = u64::from(twin.renew(holders, self.now, holder));
+            }
+            (Op::Release(holder), Twin::Concurrency(twin), State::Concurrency(holders)) => {
+                *admitted = u64::from(twin.release(holders, holder));
+            }
+            (Op::Reset, ..) => {
+                *state = twin.fresh();
+                twin.load(state, self.now);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Shard {
+    /// Makes sure that `more` slots can be added, by dropping what is as good as fresh.
+    fn make_room(&mut self, store: &MemoryStore, now: Micros, more: usize) -> Result<(), Full> {
+        if more == 0 || self.slots.len() + more <= store.max_keys_per_shard.max(more) {
+            return Ok(());
+        }
+        if self.fresh_from <= now {
+            self.slots.retain(|slot| slot.fresh_at > now);
+            self.fresh_from = self.slots.iter().map(|slot| slot.fresh_at).min().unwrap_or(Micros::MAX);
+        }
+        if self.slots.len() + more <= store.max_keys_per_shard.max(more) {
+            return Ok(());
+        }
+        store.refused_full.fetch_add(1, Ordering::Relaxed);
+        Err(Full(self.fresh_from.saturating_sub(now).max(1)))
+    }
+}
+
+impl Slot {
+    fn is(&self, id: u64, key: &[u8]) -> bool {
+        self.id == id && *self.key == *key
+    }
+}
+
+/// From the middle: the table itself uses both ends of a hash.
+fn shard_of(hash: &u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}
+
+fn mix(hash: u64, id: u64) -> u64 {
+    hash ^ id
+}
+
+/// A panic elsewhere can't leave a state half changed, so a poisoned lock is a sound one.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,135 @@
+//! Where state lives, and the common language of those places: a call on one or several limits
+//! goes in, the state after it comes out.
+
+pub(crate) mod memory;
+pub(crate) mod target;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::algorithm::concurrency::Holder;
+use crate::algorithm::{Ask, Mark, Twin, View};
+use crate::clock::Micros;
+use crate::decision::{Decision, Source};
+use crate::outage::OnOutage;
+use crate::spec::Spec;
+
+/// A limit, worked out: what a limiter knows of a name and a spec.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) spec: Spec,
+    pub(crate) members: SmallVec<[Member; 1]>,
+    pub(crate) on_outage: OnOutage,
+}
+
+/// One rule of a spec.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) twin: Twin,
+    /// What all its keys in Redis begin with, up to and including the opening brace.
+    pub(crate) head: String,
+    /// The same for this process's memory.
+    pub(crate) id: u64,
+}
+
+/// What to do with a key's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Op {
+    /// Take the cost, now or within `wait`.
+    Take { wait: Micros },
+    /// Say whether the cost would be admitted now.
+    Peek,
+    /// Give back.
+    Refund,
+    /// Take what was admitted elsewhere, as far as there is something left to take.
+    Debit,
+    /// Give back a turn that has not come.
+    Cancel,
+    /// Take a permit for this holder.
+    Hold(Holder),
+    /// Move the deadline of a holder's permit ahead.
+    Renew(Holder),
+    /// Free a holder's permit.
+    Release(Holder),
+    /// Forget the key.
+    Reset,
+}
+
+impl Op {
+    pub(crate) fn wait(self) -> Micros {
+        if let Op::Take { wait } = self { wait } else { 0 }
+    }
+}
+
+/// One limit, one key and a cost: what a call is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) plan: &'a Plan,
+    /// As it is kept: see [`crate::key::kept`].
+    pub(crate) key: &'a [u8],
+    pub(crate) cost: u64,
+}
+
+/// The same, owned, for a call that goes to another thread.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedPart {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) cost: u64,
+    /// Where its turn is, member by member; only for [`Op::Cancel`].
+    pub(crate) marks: SmallVec<[Mark; 1]>,
+}
+
+impl OwnedPart {
+    pub(crate) fn part(&self) -> Part<'_> {
+        Part { plan: &self.plan, key: &self.key, cost: self.cost }
+    }
+}
+
+/// The views of one part's members.
+pub(crate) type Views = SmallVec<[View; 1]>;
+
+/// What came of a call on one or several parts.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// The store's time.
+    pub(crate) now: Micros,
+    /// How many of the equal calls were admitted.
+    pub(crate) admitted: u64,
+    /// Part by part, after the admitted calls.
+    pub(crate) views: SmallVec<[Views; 1]>,
+}
+
+impl Outcome {
+    /// The decision on part `index` for the call that was number `turn` among equal ones.
+    pub(crate) fn decision(&self, op: Op, part: &Part<'_>, index: usize, turn: u64, source: Source) -> Decision {
+        let ask = Ask { calls: 1, cost: part.cost, wait: op.wait() };
+        let allowed = turn < self.admitted;
+        let takes = matches!(op, Op::Take { .. } | Op::Hold(_));
+        let spent = if takes { part.cost } else { 0 };
+        let later = if allowed { (self.admitted - 1 - turn) * spent } else { 0 };
+        let members = part.plan.members.iter().zip(&self.views[index]);
+        let decisions = members.map(|(member, view)| {
+            if allowed {
+                member.twin.admission(view, spent, later, source)
+            } else if member.twin.refuses(view, &ask) {
+                member.twin.refusal(view, part.cost, source)
+            } else {
+                // Another limit of the same call refused, and this one took nothing.
+                member.twin.admission(view, 0, 0, source)
+            }
+        });
+        let mut decision = Decision::binding(decisions).unwrap_or_else(|| unreachable!("a spec has a rule"));
+        decision.allowed = allowed;
+        decision
+    }
+
+    /// Where the turn of call number `turn` on part `index` is.
+    pub(crate) fn marks(&self, part: &Part<'_>, index: usize, turn: u64) -> SmallVec<[Mark; 1]> {
+        let later = (self.admitted.saturating_sub(1 + turn)) * part.cost;
+        let members = part.plan.members.iter().zip(&self.views[index]);
+        members.map(|(member, view)| member.twin.mark(view, self.now, later)).collect()
+    }
+}

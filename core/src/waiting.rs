@@ -1,0 +1,333 @@
+//! Calls that take time: how an answer reaches who waits for it, and how a turn is waited for.
+
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use tokio::task::AbortHandle;
+
+use crate::algorithm::Twin;
+use crate::clock::{Clock, Micros, micros};
+use crate::decision::Decision;
+use crate::engine::{Answered, Engine};
+use crate::error::{Error, Result};
+use crate::limiter::{Answer, Later, Pending, Submitted};
+use crate::permit::Permit;
+use crate::runtime;
+use crate::store::{Op, OwnedPart};
+
+type Callback = Box<dyn FnOnce(Result<Answer>) + Send>;
+
+/// Where an answer is put, and who is to be told.
+enum Slot {
+    Empty,
+    Waker(Waker),
+    Callback(Callback),
+    Answer(Result<Answer>),
+    /// Nobody waits any more.
+    Gone,
+}
+
+struct Cell {
+    slot: Mutex<Slot>,
+    filled: Condvar,
+}
+
+impl Cell {
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end that answers, once. Dropped without an answer, it says that the limiter is closed.
+pub(crate) struct Sender {
+    cell: Option<Arc<Cell>>,
+}
+
+/// The end that waits. Dropping it gives up.
+pub(crate) struct Receiver {
+    cell: Arc<Cell>,
+    /// The task that waits for the turn.
+    task: Option<AbortHandle>,
+}
+
+pub(crate) fn channel() -> (Sender, Receiver) {
+    let cell = Arc::new(Cell { slot: Mutex::new(Slot::Empty), filled: Condvar::new() });
+    (Sender { cell: Some(Arc::clone(&cell)) }, Receiver { cell, task: None })
+}
+
+impl Sender {
+    pub(crate) fn send(mut self, answer: Result<Answer>) {
+        self.deliver(answer);
+    }
+
+    fn deliver(&mut self, answer: Result<Answer>) {
+        let Some(cell) = self.cell.take() else { return };
+        let mut slot = cell.lock();
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            // Outside the lock: a callback may do anything, and a dropped permit makes a call.
+            Slot::Callback(callback) => {
+                drop(slot);
+                callback(answer);
+            }
+            Slot::Gone => {
+                drop(slot);
+                drop(answer);
+            }
+            Slot::Waker(waker) => {
+                *slot = Slot::Answer(answer);
+                drop(slot);
+                waker.wake();
+            }
+            Slot::Empty | Slot::Answer(_) => {
+                *slot = Slot::Answer(answer);
+                cell.filled.notify_one();
+            }
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.deliver(Err(Error::closed()));
+    }
+}
+
+impl Receiver {
+    pub(crate) fn answer(self) -> impl Future<Output = Result<Answer>> + Send {
+        poll_fn(move |context| {
+            let mut slot = self.cell.lock();
+            match std::mem::replace(&mut *slot, Slot::Gone) {
+                Slot::Answer(answer) => Poll::Ready(answer),
+                _ => {
+                    *slot = Slot::Waker(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+
+    pub(crate) fn on_answer(self, callback: Callback) -> Pending {
+        let mut slot = self.cell.lock();
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Answer(answer) => {
+                drop(slot);
+                callback(answer);
+            }
+            _ => {
+                *slot = Slot::Callback(callback);
+                drop(slot);
+            }
+        }
+        Pending(self)
+    }
+
+    pub(crate) fn wait_for(&mut self, most: Option<Duration>) -> Option<Result<Answer>> {
+        let until = most.map(|most| Instant::now() + most);
+        let mut slot = self.cell.lock();
+        loop {
+            if let Slot::Answer(_) = *slot {
+                return match std::mem::replace(&mut *slot, Slot::Gone) {
+                    Slot::Answer(answer) => Some(answer),
+                    _ => None,
+                };
+            }
+            slot = match until {
+                None => self.cell.filled.wait(slot).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.checked_duration_since(Instant::now())?;
+                    self.cell.filled.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let slot = std::mem::replace(&mut *self.cell.lock(), Slot::Gone);
+        drop(slot);
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// One caller who may have to wait: the way to the store, and what it asks for.
+pub(crate) struct Wait {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) part: OwnedPart,
+}
+
+impl Wait {
+    /// Starts a task of our own, so that the caller's thread or event loop need not drive it.
+    fn start<F>(run: F) -> Submitted
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+    {
+        let (sender, mut receiver) = channel();
+        match runtime::handle() {
+            Ok(handle) => {
+                let task = handle.spawn(async move { sender.send(run.await) });
+                receiver.task = Some(task.abort_handle());
+                Submitted::Later(Later { receiver })
+            }
+            Err(error) => Submitted::Now(Err(error)),
+        }
+    }
+
+    async fn ask(&self, op: Op) -> Result<Answered> {
+        if let Some(answered) = self.engine.decide_now(op, &[self.part.part()]) {
+            return answered;
+        }
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let give_back = GiveBack::new(self, op);
+        self.engine.submit(
+            op,
+            vec![self.part.clone()],
+            Box::new(move |answered: Result<Answered>| {
+                if let Err(Ok(answered)) = sender.send(answered) {
+                    give_back.of(&answered);
+                }
+            }),
+        );
+        receiver.await.unwrap_or_else(|_| Err(Error::closed()))
+    }
+
+    /// Tries until admitted, waiting for `retry_after` with jitter in between, for callers that
+    /// can't take a turn.
+    async fn poll(&self, op: Op, timeout: Micros) -> Result<Answered> {
+        let clock = self.engine.clock();
+        let until = clock.now().saturating_add(timeout);
+        loop {
+            let answered = self.ask(op).await?;
+            let refused = answered.decision().filter(|decision| !decision.allowed);
+            let Some(retry_after) = refused.and_then(|decision| decision.retry_after) else {
+                return Ok(answered);
+            };
+            let left = until.saturating_sub(clock.now());
+            let longest = match op {
+                // A permit may be given back long before it runs out.
+                Op::Hold(_) => micros(retry_after).min(LOOK_FOR_PERMIT),
+                _ => micros(retry_after),
+            };
+            if longest > left || left == 0 {
+                return Ok(answered);
+            }
+            let jitter = match clock {
+                Clock::Manual(_) => 0,
+                Clock::System => rand::rng().random_range(0..=(longest / 10).min(MAX_JITTER)),
+            };
+            clock.sleep(Duration::from_micros((longest + jitter).min(left))).await;
+        }
+    }
+}
+
+const LOOK_FOR_PERMIT: Micros = 50_000;
+const MAX_JITTER: Micros = 50_000;
+
+/// Waits for a turn and goes at it.
+pub(crate) fn acquire(wait: Wait, timeout: Micros) -> Submitted {
+    if !wait.part.plan.spec.rules.iter().all(|rule| rule.algorithm.reserves()) {
+        return Wait::start(async move { wait.poll(Op::Take { wait: 0 }, timeout).await.map(decided) });
+    }
+    let op = Op::Take { wait: timeout };
+    // Most often the turn is now, and then no task is needed.
+    match wait.engine.decide_now(op, &[wait.part.part()]) {
+        Some(Ok(answered)) if answered.wait().is_zero() => Submitted::Now(Ok(decided(answered))),
+        Some(Err(error)) => Submitted::Now(Err(error)),
+        Some(Ok(answered)) => Wait::start(at_turn(wait, op, answered)),
+        None => Wait::start(async move {
+            let answered = wait.ask(op).await?;
+            at_turn(wait, op, answered).await
+        }),
+    }
+}
+
+/// Sleeps until the turn that `answered` holds; who gives up before gives it back.
+async fn at_turn(wait: Wait, op: Op, mut answered: Answered) -> Result<Answer> {
+    let delay = answered.wait();
+    if !delay.is_zero() {
+        let mut turn = Turn { give_back: Some(GiveBack::new(&wait, op)), answered: &mut answered };
+        wait.engine.clock().sleep(delay).await;
+        turn.give_back = None;
+    }
+    for decision in &mut answered.decisions {
+        decision.wait = Duration::ZERO;
+    }
+    Ok(decided(answered))
+}
+
+struct Turn<'a> {
+    give_back: Option<GiveBack>,
+    answered: &'a mut Answered,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(give_back) = self.give_back.take() {
+            give_back.of(self.answered);
+        }
+    }
+}
+
+/// Takes a permit, or waits for one.
+pub(crate) fn hold(wait: Wait, timeout: Micros) -> Submitted {
+    let holder = rand::rng().random_range(1..1 << 53);
+    let op = Op::Hold(holder);
+    if timeout == 0 {
+        match wait.engine.decide_now(op, &[wait.part.part()]) {
+            Some(Ok(answered)) => return Submitted::Now(Ok(held(&wait, holder, &answered))),
+            Some(Err(error)) => return Submitted::Now(Err(error)),
+            None => {}
+        }
+    }
+    Wait::start(async move {
+        let answered = wait.poll(op, timeout).await?;
+        Ok(held(&wait, holder, &answered))
+    })
+}
+
+fn held(wait: &Wait, holder: u64, answered: &Answered) -> Answer {
+    let ttl = wait.part.plan.members.iter().find_map(|member| match member.twin {
+        Twin::Concurrency(twin) => Some(Duration::from_micros(twin.ttl())),
+        _ => None,
+    });
+    let decision = answered.decision();
+    let permit = ttl.filter(|_| decision.is_some_and(|decision| decision.allowed));
+    let permit = permit.map(|ttl| Permit::new(Arc::clone(&wait.engine), wait.part.clone(), holder, ttl));
+    decision.map_or(Answer::Done, |decision| Answer::Held(decision, permit))
+}
+
+fn decided(answered: Answered) -> Answer {
+    answered.decision().map_or(Answer::Done, Answer::Decision)
+}
+
+/// Gives back what was taken for a caller who is no longer there.
+struct GiveBack {
+    engine: Arc<Engine>,
+    part: OwnedPart,
+    op: Op,
+}
+
+impl GiveBack {
+    fn new(wait: &Wait, op: Op) -> GiveBack {
+        GiveBack { engine: Arc::clone(&wait.engine), part: wait.part.clone(), op }
+    }
+
+    fn of(mut self, answered: &Answered) {
+        let allowed = answered.decision().is_some_and(|decision: Decision| decision.allowed);
+        let op = match self.op {
+            Op::Hold(holder) => Op::Release(holder),
+            Op::Take { .. } if !answered.wait().is_zero() => Op::Cancel,
+            // The turn was now: it was taken, as by a caller that got its answer.
+            _ => return,
+        };
+        if allowed {
+            self.part.marks = answered.marks.clone();
+            self.engine.submit(op, vec![self.part], Box::new(|_| {}));
+        }
+    }
+}

@@ -100,7 +100,10 @@ mod tests {
     fn durations_are_finite_and_not_negative() {
         assert_eq!(duration_from_millis("timeoutMs", 1.5).unwrap(), Duration::from_micros(1500));
         for bad in [-0.1, f64::NAN, f64::INFINITY, 1e9] {
-            assert!(duration_from_seconds("timeout", bad).unwrap_err().message().contains("timeout"), "{bad}");
+            assert!(
+                duration_from_seconds("timeout", bad).unwrap_err().message().contains("timeout"),
+                "{bad}"
+            );
         }
         assert!(duration_from_micros("timeout_us", -1).is_err());
     }

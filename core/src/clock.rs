@@ -73,10 +73,7 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that stands at `start` after the Unix epoch.
     pub fn new(start: Duration) -> Self {
-        ManualClock {
-            now: Arc::new(AtomicU64::new(micros(start))),
-            moved: Arc::new(watch::Sender::new(())),
-        }
+        ManualClock { now: Arc::new(AtomicU64::new(micros(start))), moved: Arc::new(watch::Sender::new(())) }
     }
 
     /// Moves the clock ahead. Who waits for a time that has now come is woken.

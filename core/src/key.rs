@@ -18,7 +18,9 @@ const MAX_NAME: usize = 128;
 /// Refuses an empty key, which is a defect upstream.
 pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
-        return Err(Error::argument("key must not be empty; expected 1 byte or more that says who is limited"));
+        return Err(Error::argument(
+            "key must not be empty; expected 1 byte or more that says who is limited",
+        ));
     }
     Ok(())
 }
@@ -39,7 +41,9 @@ pub(crate) fn kept(key: &[u8]) -> Cow<'_, [u8]> {
 pub(crate) fn escaped_key(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
         Ok(text) if text.starts_with(HASHED) => Cow::Borrowed(text),
-        Ok(text) if text.chars().all(|c| !c.is_control() && !matches!(c, '{' | '}' | '%')) => Cow::Borrowed(text),
+        Ok(text) if text.chars().all(|c| !c.is_control() && !matches!(c, '{' | '}' | '%')) => {
+            Cow::Borrowed(text)
+        }
         Ok(text) if text.chars().all(|c| !c.is_control()) => Cow::Owned(escaped(text, &['{', '}', '%'])),
         _ => Cow::Owned(hashed(key)),
     }

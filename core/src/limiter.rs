@@ -89,7 +89,10 @@ impl Limiter {
     /// # Errors
     /// [`ErrorKind::Argument`] for a bad cost or key, an empty list, more than 64 entries, or one
     /// that names a limit and key twice; [`ErrorKind::Unsupported`] for a concurrency limit.
-    pub async fn try_acquire_all<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Vec<Decision>> {
+    pub async fn try_acquire_all<K: AsRef<[u8]>>(
+        &self,
+        entries: &[(&Limit, K, u64)],
+    ) -> Result<Vec<Decision>> {
         let parts = self.parts(entries);
         match self.submit_all(parts) {
             Submitted::Now(answer) => answer,
@@ -102,7 +105,10 @@ impl Limiter {
     ///
     /// # Errors
     /// The same.
-    pub fn try_acquire_all_blocking<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Vec<Decision>> {
+    pub fn try_acquire_all_blocking<K: AsRef<[u8]>>(
+        &self,
+        entries: &[(&Limit, K, u64)],
+    ) -> Result<Vec<Decision>> {
         let parts = self.parts(entries);
         self.submit_all(parts).wait().map(Answer::into_decisions)
     }
@@ -139,11 +145,14 @@ impl Limiter {
             limit.refuse_concurrency("try_acquire_all")?;
             let part = limit.part(key, *cost)?;
             let same = |other: &OwnedPart| {
-                other.key == part.key && other.plan.members.iter().any(|a| part.plan.members.iter().any(|b| a.id == b.id))
+                other.key == part.key
+                    && other.plan.members.iter().any(|a| part.plan.members.iter().any(|b| a.id == b.id))
             };
             if parts.iter().any(same) {
                 let (name, key) = (quote(&limit.plan.name), quote(&String::from_utf8_lossy(key)));
-                return Err(Error::argument(format!("limit {name} with key {key} is named twice; add up the costs")));
+                return Err(Error::argument(format!(
+                    "limit {name} with key {key} is named twice; add up the costs"
+                )));
             }
             parts.push(part);
         }
@@ -376,7 +385,11 @@ impl Limit {
     ///
     /// # Errors
     /// The same.
-    pub fn hold_blocking(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<(Decision, Option<Permit>)> {
+    pub fn hold_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        timeout: Duration,
+    ) -> Result<(Decision, Option<Permit>)> {
         self.call_blocking(Call::Hold { timeout: Some(timeout) }, key).map(into_held)
     }
 

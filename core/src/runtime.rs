@@ -111,11 +111,8 @@ mod tests {
         assert_eq!(cell.get_or_try_init(|| Err("no")), Err("no"));
         assert_eq!(cell.get_or_try_init(|| Ok::<_, ()>(1)), Ok(&1));
         assert_eq!(cell.get_or_try_init(|| Ok::<_, ()>(2)), Ok(&1));
-        let child = Link {
-            generation: generation() + 1,
-            value: OnceCell::with_value(7),
-            next: PerProcess::new(),
-        };
+        let child =
+            Link { generation: generation() + 1, value: OnceCell::with_value(7), next: PerProcess::new() };
         let inherited = PerProcess { link: OnceCell::with_value(Box::new(child)) };
         assert_eq!(inherited.get(), None);
         assert_eq!(inherited.get_or_try_init(|| Ok::<_, ()>(8)), Ok(&8));

@@ -329,7 +329,11 @@ impl<'a> Parser<'a> {
         if self.text.len() > MAX_TEXT {
             return Err(Error::new(
                 ErrorKind::Spec,
-                format!("spec {} is {} bytes long; at most {MAX_TEXT} are allowed", quote(self.text), self.text.len()),
+                format!(
+                    "spec {} is {} bytes long; at most {MAX_TEXT} are allowed",
+                    quote(self.text),
+                    self.text.len()
+                ),
             ));
         }
         let mut rules = vec![self.rule()?];
@@ -404,7 +408,9 @@ impl<'a> Parser<'a> {
                         Algorithm::SlidingLog | Algorithm::Concurrency => "no option",
                     };
                     let name = algorithm.as_str();
-                    return Err(self.expected(start, &format!("{allowed} after a {name} limit, \";\" or the end")));
+                    return Err(
+                        self.expected(start, &format!("{allowed} after a {name} limit, \";\" or the end"))
+                    );
                 }
             }
             seen.push(word);
@@ -551,7 +557,8 @@ mod tests {
 
     #[test]
     fn people_write_the_same_limit_in_many_ways() {
-        for text in ["100/s", "100 per second", "100 / 1 SEC", "token-bucket 100/1000ms", " 100/s burst 100 "] {
+        for text in ["100/s", "100 per second", "100 / 1 SEC", "token-bucket 100/1000ms", " 100/s burst 100 "]
+        {
             assert_eq!(canonical(text), "100/s", "{text}");
         }
         assert_eq!(canonical("10/minute;1000/Hour burst 5"), "10/m; 1000/h burst 5");

@@ -237,12 +237,7 @@ impl Twin {
     pub(crate) fn refusal(&self, view: &View, cost: u64, source: Source) -> Decision {
         let retry_after = (cost <= self.limit())
             .then(|| Duration::from_micros(with_twin!(self, |twin| twin.retry_after(view, cost))));
-        Decision {
-            allowed: false,
-            retry_after,
-            wait: Duration::ZERO,
-            ..self.admission(view, 0, 0, source)
-        }
+        Decision { allowed: false, retry_after, wait: Duration::ZERO, ..self.admission(view, 0, 0, source) }
     }
 
     /// The numbers that the script of this algorithm works with, in its order.

@@ -72,7 +72,13 @@ impl MemoryStore {
     }
 
     /// Carries out a call on one or several parts: all of them, or none.
-    pub(crate) fn run(&self, now: Micros, op: Op, parts: &[Part<'_>], twins: &Twins<'_>) -> Result<Outcome, Full> {
+    pub(crate) fn run(
+        &self,
+        now: Micros,
+        op: Op,
+        parts: &[Part<'_>],
+        twins: &Twins<'_>,
+    ) -> Result<Outcome, Full> {
         let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hasher.hash_one(part.key)).collect();
         // Always in ascending order, so that two calls never wait for each other.
         let mut wanted: SmallVec<[usize; 1]> = hashes.iter().map(shard_of).collect();
@@ -149,7 +155,13 @@ impl Steps<'_> {
         Ok(admitted)
     }
 
-    fn apply(&mut self, shard: &mut Shard, hash: u64, part: &Part<'_>, admitted: &mut u64) -> Result<Views, Full> {
+    fn apply(
+        &mut self,
+        shard: &mut Shard,
+        hash: u64,
+        part: &Part<'_>,
+        admitted: &mut u64,
+    ) -> Result<Views, Full> {
         let takes = matches!(self.op, Op::Take { .. } | Op::Hold(_)) && *admitted > 0 && part.cost > 0;
         let mut views = Views::with_capacity(part.plan.members.len());
         for (index, member) in part.plan.members.iter().enumerate() {

@@ -104,7 +104,14 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// The decision on part `index` for the call that was number `turn` among equal ones.
-    pub(crate) fn decision(&self, op: Op, part: &Part<'_>, index: usize, turn: u64, source: Source) -> Decision {
+    pub(crate) fn decision(
+        &self,
+        op: Op,
+        part: &Part<'_>,
+        index: usize,
+        turn: u64,
+        source: Source,
+    ) -> Decision {
         let ask = Ask { calls: 1, cost: part.cost, wait: op.wait() };
         let allowed = turn < self.admitted;
         let takes = matches!(op, Op::Take { .. } | Op::Hold(_));

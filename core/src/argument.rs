@@ -74,6 +74,45 @@ pub fn duration_from_micros(name: &str, value: i64) -> Result<Duration> {
     }
 }
 
+/// The time `name` of a manual clock, or a step of it, from whole microseconds: 0 to 2^53.
+pub fn time_from_micros(name: &str, value: i64) -> Result<Duration> {
+    match u64::try_from(value) {
+        Ok(micros) if micros <= MAX_EXACT => Ok(Duration::from_micros(micros)),
+        _ => Err(Error::argument(format!("{name} must be 0 to {MAX_EXACT} microseconds, got {value}"))),
+    }
+}
+
+/// The time `name` of a manual clock, or a step of it, from milliseconds, to the nearest
+/// microsecond: 0 to 2^53 microseconds.
+pub fn time_from_millis(name: &str, value: f64) -> Result<Duration> {
+    let micros = (value * 1e3).round();
+    if (0.0..=MAX_EXACT as f64).contains(&micros) {
+        Ok(Duration::from_micros(micros as u64))
+    } else {
+        let most = MAX_EXACT as f64 / 1e3;
+        Err(Error::argument(format!("{name} must be 0 to {most} milliseconds, got {value}")))
+    }
+}
+
+/// The option `max_keys` from a signed whole number.
+pub fn max_keys_from_int(value: i128) -> Result<usize> {
+    const MOST: i128 = 1 << 32;
+    match usize::try_from(value) {
+        Ok(max_keys) if (64..=MOST).contains(&value) => Ok(max_keys),
+        _ => Err(Error::config(format!("max_keys must be 64 to {MOST}, got {value}"))),
+    }
+}
+
+/// The option `max_keys` from a floating-point number, as in JavaScript.
+pub fn max_keys_from_float(value: f64) -> Result<usize> {
+    // Every whole number up to the largest allowed has a double; what saturates is out of range.
+    if value.fract() == 0.0 {
+        max_keys_from_int(value as i128)
+    } else {
+        Err(Error::config(format!("max_keys must be a whole number, got {value}")))
+    }
+}
+
 pub(crate) fn check_duration(name: &str, value: Duration) -> Result<Duration> {
     if value <= MAX_DURATION {
         Ok(value)
@@ -106,5 +145,25 @@ mod tests {
             );
         }
         assert!(duration_from_micros("timeout_us", -1).is_err());
+    }
+
+    #[test]
+    fn times_and_table_sizes_have_bounds() {
+        assert_eq!(time_from_micros("start_us", 1 << 53).unwrap(), Duration::from_micros(MAX_EXACT));
+        for bad in [-1, i64::MIN, (1 << 53) + 1] {
+            assert!(time_from_micros("start_us", bad).unwrap_err().message().starts_with("start_us"), "{bad}");
+        }
+        assert_eq!(time_from_millis("ms", 1e12 + 0.001).unwrap(), Duration::from_micros(1_000_000_000_000_001));
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 1e14] {
+            assert!(time_from_millis("ms", bad).unwrap_err().message().starts_with("ms"), "{bad}");
+        }
+        assert_eq!(max_keys_from_int(64).unwrap(), 64);
+        assert_eq!(max_keys_from_float(64.0).unwrap(), 64);
+        for bad in [-1.0, 64.5, f64::NAN, f64::INFINITY, 1e300] {
+            assert!(max_keys_from_float(bad).is_err(), "{bad}");
+        }
+        for bad in [-1, 63, (1 << 32) + 1] {
+            assert!(max_keys_from_int(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::argument::check_duration;
+use crate::argument::{check_duration, max_keys_from_int};
 use crate::clock::{Clock, ManualClock};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result, quote};
@@ -106,16 +106,13 @@ impl Builder {
     pub fn open(self) -> Result<Limiter> {
         let timeout = check_option("timeout", self.timeout, Duration::from_millis(1))?;
         let deny_cache = check_option("deny_cache", self.deny_cache, Duration::ZERO)?;
-        if !(64..=1 << 32).contains(&self.max_keys) {
-            return Err(Error::config(format!("max_keys must be 64 to 4294967296, got {}", self.max_keys)));
-        }
         let config = Config {
             target: self.url.parse()?,
             prefix: key::checked_prefix(&self.prefix)?,
             timeout,
             on_outage: self.on_outage,
             deny_cache,
-            max_keys: self.max_keys,
+            max_keys: max_keys_from_int(self.max_keys as i128)?,
             clock: self.clock,
         };
         Ok(Limiter::new(Engine::open(config)?))

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use smallvec::SmallVec;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::algorithm::{Mark, Twin};
 use crate::clock::Clock;
@@ -12,13 +14,16 @@ use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::error::{Error, Result};
 use crate::key;
-use crate::outage::OnOutage;
-use crate::runtime::PerProcess;
+use crate::membership::Membership;
+use crate::outage::{OnOutage, Outage};
+use crate::runtime::{self, PerProcess};
 use crate::spec::Spec;
 use crate::status::{Status, StoreState};
+use crate::store::batch::{Job, Lost, Queue, Reply};
 use crate::store::memory::{Full, MemoryStore};
+use crate::store::redis::Store;
 use crate::store::target::Target;
-use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan};
+use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};
 
 /// The decisions on the parts of a call, and where its turns are.
 #[derive(Debug, Clone)]
@@ -26,9 +31,27 @@ pub(crate) struct Answered {
     pub(crate) decisions: SmallVec<[Decision; 1]>,
     /// Of a call on one part that has to wait for its turn.
     pub(crate) marks: SmallVec<[Mark; 1]>,
+    pub(crate) source: Source,
 }
 
 impl Answered {
+    /// What the call that was number `turn` among equal ones gets.
+    pub(crate) fn new(
+        op: Op,
+        parts: &[Part<'_>],
+        rules: &dyn Rules,
+        outcome: &Outcome,
+        turn: u64,
+        source: Source,
+    ) -> Answered {
+        let parts_of = parts.iter().enumerate();
+        let decisions: SmallVec<[Decision; 1]> =
+            parts_of.map(|(index, part)| outcome.decision(op, part, rules, (index, turn), source)).collect();
+        let waits = decisions.len() == 1 && !decisions[0].wait.is_zero();
+        let marks = if waits { outcome.marks(&parts[0], rules, (0, turn)) } else { SmallVec::new() };
+        Answered { decisions, marks, source }
+    }
+
     pub(crate) fn decision(&self) -> Option<Decision> {
         self.decisions.first().copied()
     }
@@ -36,23 +59,13 @@ impl Answered {
     pub(crate) fn wait(&self) -> Duration {
         self.decision().map_or(Duration::ZERO, |decision| decision.wait)
     }
-
-    /// What the call that was number `turn` among equal ones gets.
-    pub(crate) fn new(op: Op, parts: &[Part<'_>], outcome: &Outcome, turn: u64, source: Source) -> Answered {
-        let parts_of = parts.iter().enumerate();
-        let decisions: SmallVec<[Decision; 1]> =
-            parts_of.map(|(index, part)| outcome.decision(op, part, index, turn, source)).collect();
-        let waits = decisions.len() == 1 && !decisions[0].wait.is_zero();
-        let marks = if waits { outcome.marks(&parts[0], 0, turn) } else { SmallVec::new() };
-        Answered { decisions, marks }
-    }
 }
 
 /// Is told what came of a call, once.
 pub(crate) type Done = Box<dyn FnOnce(Result<Answered>) + Send>;
 
 pub(crate) struct Engine {
-    config: Arc<Config>,
+    config: Config,
     backend: PerProcess<Backend>,
     opened: SystemTime,
     closed: AtomicBool,
@@ -60,12 +73,21 @@ pub(crate) struct Engine {
 
 enum Backend {
     Memory(MemoryStore),
+    Redis(Redis),
+}
+
+/// The way to Redis, of one process.
+struct Redis {
+    queue: Arc<Queue>,
+    outage: Arc<Outage>,
+    /// Says that the limiter is closed; its end says so too.
+    closing: watch::Sender<bool>,
 }
 
 impl Engine {
     pub(crate) fn open(config: Config) -> Result<Engine> {
         let engine = Engine {
-            config: Arc::new(config),
+            config,
             backend: PerProcess::new(),
             opened: SystemTime::now(),
             closed: AtomicBool::new(false),
@@ -80,13 +102,31 @@ impl Engine {
         }
         self.backend.get_or_try_init(|| match self.config.target {
             Target::Memory => Ok(Backend::Memory(MemoryStore::new(self.config.max_keys))),
-            Target::Redis => Err(Error::config("not yet")),
+            _ => self.connect().map(Backend::Redis),
         })
+    }
+
+    fn connect(&self) -> Result<Redis> {
+        let Config { target, prefix, timeout, max_keys, clock, .. } = &self.config;
+        let membership = Arc::new(Membership::new(prefix));
+        let outage = Outage::new(clock.clone(), *timeout, *max_keys, Arc::clone(&membership));
+        let queue = Arc::new(Queue::default());
+        let (closing, closed) = watch::channel(false);
+        let store = Store {
+            target: target.clone(),
+            timeout: *timeout,
+            clock: clock.clone(),
+            queue: Arc::clone(&queue),
+            membership,
+            watcher: Arc::clone(&outage) as _,
+        };
+        runtime::handle()?.spawn(store.run(closed));
+        Ok(Redis { queue, outage, closing })
     }
 
     /// What the limiter is, without secrets.
     pub(crate) fn describe(&self) -> String {
-        "memory://".to_owned()
+        format!("{}, prefix {:?}", self.config.target.describe(), self.config.prefix)
     }
 
     pub(crate) fn on_outage(&self) -> OnOutage {
@@ -114,40 +154,58 @@ impl Engine {
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
+            Ok(Backend::Redis(redis)) if redis.outage.is_here() => Some(redis.outage.decide(op, parts)),
+            Ok(Backend::Redis(_)) => None,
             Err(error) => Some(Err(error)),
         }
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
-    pub(crate) fn submit(&self, op: Op, parts: Vec<OwnedPart>, done: Done) {
+    pub(crate) fn submit(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+        let Redis { queue, outage, .. } = match self.backend() {
+            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => redis,
+            _ => {
+                let borrowed: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
+                return done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
+            }
+        };
+        let (outage, own) = (Arc::clone(outage), parts.clone());
+        let finish = move |reply: std::result::Result<Reply, Lost>| {
+            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
+            done(match reply {
+                Ok(Reply { outcome, turn }) => Ok(Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis)),
+                Err(Lost(_)) => outage.decide(op, &parts),
+            });
+        };
+        let deadline = Instant::now() + self.config.timeout;
+        queue.push(Job { op, parts, deadline, finish: Some(Box::new(finish)) });
+    }
+
+    /// Gives back a turn that has not come, where it was taken.
+    pub(crate) fn cancel(&self, part: OwnedPart, source: Source) {
         match self.backend() {
             Ok(Backend::Memory(store)) => {
-                if op == Op::Cancel {
-                    let own = |part: &Part<'_>, index: usize| part.plan.members[index].twin;
-                    for part in &parts {
-                        store.cancel(self.config.clock.now(), &part.part(), &part.marks, &own);
-                    }
-                }
-                let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
-                let op = if op == Op::Cancel { Op::Peek } else { op };
-                done(Ok(self.remember(store, op, &parts)));
+                store.cancel(self.config.clock.now(), &part.part(), &part.marks, &Whole);
             }
-            Err(error) => done(Err(error)),
+            Ok(Backend::Redis(redis)) if source == Source::Outage => redis.outage.cancel(&part),
+            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => {
+                self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+            }
+            // The turn passes unused.
+            _ => {}
         }
     }
 
     fn remember(&self, store: &MemoryStore, op: Op, parts: &[Part<'_>]) -> Answered {
-        let own = |part: &Part<'_>, index: usize| part.plan.members[index].twin;
-        match store.run(self.config.clock.now(), op, parts, &own) {
-            Ok(outcome) => Answered::new(op, parts, &outcome, 0, Source::Memory),
+        match store.run(self.config.clock.now(), op, parts, &Whole) {
+            Ok(outcome) => Answered::new(op, parts, &Whole, &outcome, 0, Source::Memory),
             Err(Full(retry_after)) => full(parts, retry_after, Source::Memory),
         }
     }
 
     pub(crate) fn status(&self) -> Status {
-        let closed = self.closed.load(Ordering::Acquire);
         let mut status = Status {
-            state: if closed { StoreState::Closed } else { StoreState::Up },
+            state: StoreState::Up,
             since: self.opened,
             processes: 1,
             rank: 0,
@@ -156,15 +214,25 @@ impl Engine {
             refused_full: 0,
             deny_cache_keys: 0,
         };
-        if let Some(Backend::Memory(store)) = self.backend.get() {
-            status.local_keys = store.keys() as u64;
-            status.refused_full = store.refused_full();
+        match self.backend.get() {
+            Some(Backend::Memory(store)) => {
+                status.local_keys = store.keys() as u64;
+                status.refused_full = store.refused_full();
+            }
+            Some(Backend::Redis(redis)) => redis.outage.fill(&mut status),
+            None => {}
+        }
+        if self.closed.load(Ordering::Acquire) {
+            status.state = StoreState::Closed;
         }
         status
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        if let Some(Backend::Redis(redis)) = self.backend.get() {
+            redis.closing.send_replace(true);
+        }
     }
 }
 
@@ -179,5 +247,5 @@ fn full(parts: &[Part<'_>], retry_after: u64, source: Source) -> Answered {
         wait: Duration::ZERO,
         source,
     };
-    Answered { decisions: parts.iter().map(refuse).collect(), marks: SmallVec::new() }
+    Answered { decisions: parts.iter().map(refuse).collect(), marks: SmallVec::new(), source }
 }

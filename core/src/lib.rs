@@ -14,6 +14,7 @@
 
 mod algorithm;
 pub mod argument;
+mod cache;
 mod clock;
 mod config;
 mod decision;
@@ -21,6 +22,7 @@ mod engine;
 mod error;
 mod key;
 mod limiter;
+mod membership;
 mod outage;
 mod permit;
 mod runtime;

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::argument::{check_cost, check_duration};
 use crate::clock::micros;
 use crate::config::Builder;
@@ -130,13 +132,13 @@ impl Limiter {
         }
     }
 
-    fn check_all(&self, entries: &[(Limit, Vec<u8>, u64)]) -> Result<Vec<OwnedPart>> {
+    fn check_all(&self, entries: &[(Limit, Vec<u8>, u64)]) -> Result<SmallVec<[OwnedPart; 1]>> {
         const MOST: usize = 64;
         if entries.is_empty() || entries.len() > MOST {
             let got = entries.len();
             return Err(Error::argument(format!("try_acquire_all takes 1 to {MOST} entries, got {got}")));
         }
-        let mut parts: Vec<OwnedPart> = Vec::with_capacity(entries.len());
+        let mut parts: SmallVec<[OwnedPart; 1]> = SmallVec::with_capacity(entries.len());
         for (limit, key, cost) in entries {
             if !Arc::ptr_eq(&limit.engine, &self.engine) {
                 let name = quote(&limit.plan.name);
@@ -445,7 +447,10 @@ impl Limit {
                 return Ok(waiting::hold(wait, longest("timeout", timeout)?));
             }
         };
-        let answer = |answered: Answered| answered.decision().map_or(Answer::Done, Answer::Decision);
+        let answer = move |answered: Answered| match answered.decision() {
+            Some(decision) if op != Op::Reset => Answer::Decision(decision),
+            _ => Answer::Done,
+        };
         let cost = check_cost(cost)?;
         key::check_key(key)?;
         let kept = key::kept(key);
@@ -453,7 +458,7 @@ impl Limit {
         if let Some(answered) = self.engine.decide_now(op, &[part]) {
             return Ok(Submitted::Now(answered.map(answer)));
         }
-        Ok(Submitted::from_engine(&self.engine, op, vec![self.part(key, cost)?], answer))
+        Ok(Submitted::from_engine(&self.engine, op, smallvec::smallvec![self.part(key, cost)?], answer))
     }
 
     async fn decide(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Decision> {
@@ -599,7 +604,7 @@ impl Submitted {
     fn from_engine(
         engine: &Arc<Engine>,
         op: Op,
-        parts: Vec<OwnedPart>,
+        parts: SmallVec<[OwnedPart; 1]>,
         answer: impl FnOnce(Answered) -> Answer + Send + 'static,
     ) -> Submitted {
         let (sender, receiver) = waiting::channel();

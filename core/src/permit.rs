@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::algorithm::concurrency::Holder;
@@ -81,6 +82,6 @@ impl Held {
         if let Some(_answer) = self.engine.decide_now(op, &[self.part.part()]) {
             return;
         }
-        self.engine.submit(op, vec![self.part.clone()], Box::new(|_| {}));
+        self.engine.submit(op, SmallVec::from_elem(self.part.clone(), 1), Box::new(|_| {}));
     }
 }

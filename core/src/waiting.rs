@@ -6,6 +6,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rand::Rng;
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::algorithm::Twin;
@@ -186,7 +187,7 @@ impl Wait {
         let give_back = GiveBack::new(self, op);
         self.engine.submit(
             op,
-            vec![self.part.clone()],
+            SmallVec::from_elem(self.part.clone(), 1),
             Box::new(move |answered: Result<Answered>| {
                 if let Err(Ok(answered)) = sender.send(answered) {
                     give_back.of(&answered);
@@ -319,15 +320,16 @@ impl GiveBack {
 
     fn of(mut self, answered: &Answered) {
         let allowed = answered.decision().is_some_and(|decision: Decision| decision.allowed);
-        let op = match self.op {
-            Op::Hold(holder) => Op::Release(holder),
-            Op::Take { .. } if !answered.wait().is_zero() => Op::Cancel,
-            // The turn was now: it was taken, as by a caller that got its answer.
-            _ => return,
-        };
-        if allowed {
-            self.part.marks = answered.marks.clone();
-            self.engine.submit(op, vec![self.part], Box::new(|_| {}));
+        match self.op {
+            Op::Hold(holder) if allowed => {
+                self.engine.submit(Op::Release(holder), SmallVec::from_elem(self.part, 1), Box::new(|_| {}));
+            }
+            Op::Take { .. } if allowed && !answered.wait().is_zero() => {
+                self.part.marks = answered.marks.clone();
+                self.engine.cancel(self.part, answered.source);
+            }
+            // A turn that was now was taken, as by a caller that got its answer.
+            _ => {}
         }
     }
 }

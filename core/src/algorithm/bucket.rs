@@ -42,10 +42,14 @@ pub(crate) struct Level {
 }
 
 impl Level {
+    pub(crate) fn new(rate: &RefillRate, debt: u64, time: Micros) -> Self {
+        Level { debt, time, unit: rate.token }
+    }
+
     /// Drains up to `now`. `full` is the debt of a limit that is used up.
     pub(crate) fn load(&mut self, rate: &RefillRate, full: u64, now: Micros) {
         if self.unit == 0 {
-            *self = Level { debt: 0, time: now, unit: rate.token };
+            *self = Level::new(rate, 0, now);
         }
         if self.unit != rate.token {
             self.debt = rescale(self.debt, self.unit, rate.token).min(full);

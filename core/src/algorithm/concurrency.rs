@@ -15,6 +15,10 @@ pub(crate) struct Concurrency {
     ttl: Micros,
 }
 
+/// Holders without a name have numbers above the range of names, and there are so many at most.
+const NAMELESS: Holder = 1 << 53;
+const MAX_NAMELESS: u64 = 100_000;
+
 /// Names one holder of a permit. Random, below 2^53.
 pub(crate) type Holder = u64;
 
@@ -22,7 +26,7 @@ pub(crate) type Holder = u64;
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
     deadlines: BTreeMap<Holder, Micros>,
-    /// Who the next permit goes to.
+    /// Who the next permit goes to; 0 is nobody by name.
     pub(crate) next: Holder,
 }
 
@@ -33,6 +37,13 @@ impl Concurrency {
 
     pub(super) fn script_arguments(&self) -> [u64; 4] {
         [self.permits, self.ttl, 0, 0]
+    }
+
+    /// Holders without a name, that last for a ttl.
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Holders {
+        let mut state = Holders::default();
+        self.spend(&mut state, now, self.permits.saturating_sub(view[0]));
+        state
     }
 
     pub(crate) fn ttl(&self) -> Micros {
@@ -71,8 +82,10 @@ impl Step for Concurrency {
         ask.calls.min(self.left(state, now) / ask.cost)
     }
 
-    fn spend(&self, state: &mut Holders, now: Micros, _units: u64) {
-        state.deadlines.insert(state.next, now + self.ttl);
+    /// One permit for who is next, or some for nobody by name.
+    fn spend(&self, state: &mut Holders, now: Micros, units: u64) {
+        let names = if state.next == 0 { NAMELESS..NAMELESS + units.min(MAX_NAMELESS) } else { state.next..state.next + 1 };
+        state.deadlines.extend(names.map(|name| (name, now + self.ttl)));
     }
 
     fn give(&self, _state: &mut Holders, _now: Micros, _units: u64) {}

@@ -39,6 +39,16 @@ impl FixedWindow {
         [self.count, self.period, self.shift.map_or(0, |shift| shift + 1), 0]
     }
 
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Window {
+        Window { used: view[0], end: now + view[1] }
+    }
+
+    pub(super) fn begin(state: &mut Window, other: &Window, now: Micros) {
+        if other.used > 0 && other.end > now {
+            state.end = other.end;
+        }
+    }
+
     fn window_end(&self, now: Micros) -> Micros {
         match self.shift {
             None => now + self.period,

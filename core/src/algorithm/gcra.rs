@@ -36,6 +36,12 @@ impl Gcra {
         [self.rate.token, self.rate.flow, self.burst, wait]
     }
 
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Arrival {
+        let mut state = Arrival { time: now, fraction: 0, flow: self.rate.flow, written: None };
+        self.set(&mut state, now, self.viewed(view));
+        state
+    }
+
     fn units(&self, tokens: u64) -> u128 {
         u128::from(tokens) * u128::from(self.rate.token)
     }

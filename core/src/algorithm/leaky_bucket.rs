@@ -32,6 +32,10 @@ impl LeakyBucket {
     fn bound(&self, ask: &Ask) -> u64 {
         self.rate.units(ask.wait, self.full).min(self.full - (ask.cost - 1) * self.rate.token)
     }
+
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Level {
+        Level::new(&self.rate, view[0], now + view[1])
+    }
 }
 
 impl Step for LeakyBucket {

@@ -205,6 +205,27 @@ impl Twin {
         with_state!(self, state, |twin, state| twin.cancel(state, now, cost, mark));
     }
 
+    /// The state behind a view that was seen at `now`; where a view does not tell all, one that
+    /// holds as much and lasts no shorter.
+    pub(crate) fn revive(&self, view: &View, now: Micros) -> State {
+        match self {
+            Twin::TokenBucket(twin) => State::TokenBucket(twin.revive(view, now)),
+            Twin::Gcra(twin) => State::Gcra(twin.revive(view, now)),
+            Twin::LeakyBucket(twin) => State::LeakyBucket(twin.revive(view, now)),
+            Twin::FixedWindow(twin) => State::FixedWindow(twin.revive(view, now)),
+            Twin::SlidingWindow(twin) => State::SlidingWindow(Box::new(twin.revive(view, now))),
+            Twin::SlidingLog(twin) => State::SlidingLog(Box::new(twin.revive(view, now))),
+            Twin::Concurrency(twin) => State::Concurrency(Box::new(twin.revive(view, now))),
+        }
+    }
+
+    /// Lets a fresh state begin in the window of another, where windows have an end.
+    pub(crate) fn begin(&self, state: &mut State, other: &State, now: Micros) {
+        if let (State::FixedWindow(state), State::FixedWindow(other)) = (state, other) {
+            fixed_window::FixedWindow::begin(state, other, now);
+        }
+    }
+
     pub(crate) fn limit(&self) -> u64 {
         with_twin!(self, |twin| twin.limit())
     }
@@ -240,12 +261,13 @@ impl Twin {
         Decision { allowed: false, retry_after, wait: Duration::ZERO, ..self.admission(view, 0, 0, source) }
     }
 
-    /// The numbers that the script of this algorithm works with, in its order.
-    pub(crate) fn script_arguments(&self, wait: Micros) -> [u64; 4] {
+    /// The numbers that the script of this algorithm works with, in its order. A debit takes what
+    /// is left of a queue too, whoever waits.
+    pub(crate) fn script_arguments(&self, wait: Micros, debit: bool) -> [u64; 4] {
         match self {
             Twin::TokenBucket(twin) => twin.script_arguments(wait),
             Twin::Gcra(twin) => twin.script_arguments(wait),
-            Twin::LeakyBucket(twin) => twin.script_arguments(wait),
+            Twin::LeakyBucket(twin) => twin.script_arguments(if debit { Micros::MAX } else { wait }),
             Twin::FixedWindow(twin) => twin.script_arguments(),
             Twin::SlidingWindow(twin) => twin.script_arguments(),
             Twin::SlidingLog(twin) => twin.script_arguments(),

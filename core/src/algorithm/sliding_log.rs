@@ -42,6 +42,14 @@ impl SlidingLog {
         SlidingLog { count: rule.count, period: rule.period }
     }
 
+    /// All that was used counts as used now.
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Log {
+        match self.count.saturating_sub(view[0]) {
+            0 => Log::default(),
+            used => Log { entries: VecDeque::from([(0, 0), (now, wrapped(used))]) },
+        }
+    }
+
     pub(super) fn script_arguments(&self) -> [u64; 4] {
         [self.count, self.period, 0, 0]
     }

@@ -34,6 +34,13 @@ impl SlidingWindow {
         [self.count, self.period, self.buckets, 0]
     }
 
+    /// All that was used counts as used now.
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Slices {
+        let mut units = vec![0; self.slots()];
+        units[0] = self.count.saturating_sub(view[0]);
+        Slices { period: self.period, newest: self.slice(now), units }
+    }
+
     /// The number of the slice that holds `time`: whole periods times buckets, plus the rest.
     fn slice(&self, time: Micros) -> u64 {
         time / self.period * self.buckets + time % self.period * self.buckets / self.period

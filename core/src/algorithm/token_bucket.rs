@@ -26,6 +26,10 @@ impl TokenBucket {
     pub(super) fn script_arguments(&self, wait: Micros) -> [u64; 4] {
         [self.rate.token, self.rate.flow, self.burst, self.rate.units(wait, self.full)]
     }
+
+    pub(super) fn revive(&self, view: &View, now: Micros) -> Level {
+        Level::new(&self.rate, view[0], now + view[1])
+    }
 }
 
 impl Step for TokenBucket {

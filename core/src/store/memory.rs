@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use smallvec::SmallVec;
 
-use super::{Op, Outcome, Part, Views};
+use super::{Op, Outcome, Part, Rules, Views};
 use crate::algorithm::{Ask, Mark, State, Twin};
 use crate::clock::Micros;
 
@@ -42,9 +42,6 @@ struct Slot {
     fresh_at: Micros,
 }
 
-/// Which twin stands for member `index` of a part: its own, or a share of it.
-pub(crate) type Twins<'a> = dyn Fn(&Part<'_>, usize) -> Twin + 'a;
-
 /// There was no room for a new key. Some may be free after this many microseconds.
 #[derive(Debug)]
 pub(crate) struct Full(pub(crate) Micros);
@@ -71,13 +68,30 @@ impl MemoryStore {
         self.refused_full.load(Ordering::Relaxed)
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            *lock(shard) = Shard::default();
+        }
+    }
+
+    /// Whether a part's state is as good as fresh.
+    pub(crate) fn is_fresh(&self, now: Micros, part: &Part<'_>) -> bool {
+        let hash = self.hasher.hash_one(part.key);
+        let shard = lock(&self.shards[shard_of(&hash)]);
+        part.plan.members.iter().all(|member| {
+            let found = shard.slots.find(mix(hash, member.id), |slot| slot.is(member.id, part.key));
+            found.is_none_or(|slot| slot.fresh_at <= now)
+        })
+    }
+
     /// Carries out a call on one or several parts: all of them, or none.
     pub(crate) fn run(
         &self,
         now: Micros,
         op: Op,
         parts: &[Part<'_>],
-        twins: &Twins<'_>,
+        rules: &dyn Rules,
     ) -> Result<Outcome, Full> {
         let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hasher.hash_one(part.key)).collect();
         // Always in ascending order, so that two calls never wait for each other.
@@ -92,7 +106,7 @@ impl MemoryStore {
             let held = shards.iter().position(|(shard, _)| *shard == index);
             places.push((held.unwrap_or_else(|| unreachable!("every shard was locked")), *hash));
         }
-        let mut step = Steps { store: self, now, op, twins };
+        let mut step = Steps { store: self, now, op, rules };
         let mut admitted = 1;
         if matches!(op, Op::Take { .. } | Op::Hold(_) | Op::Peek) {
             for (part, (held, hash)) in parts.iter().zip(&places) {
@@ -107,11 +121,11 @@ impl MemoryStore {
     }
 
     /// Gives back a turn that has not come.
-    pub(crate) fn cancel(&self, now: Micros, part: &Part<'_>, marks: &[Mark], twins: &Twins<'_>) {
+    pub(crate) fn cancel(&self, now: Micros, part: &Part<'_>, marks: &[Mark], rules: &dyn Rules) {
         let hash = self.hasher.hash_one(part.key);
         let mut shard = lock(&self.shards[shard_of(&hash)]);
         for (index, mark) in marks.iter().enumerate() {
-            let twin = twins(part, index);
+            let twin = rules.twin(part, index);
             let (id, key) = (part.plan.members[index].id, part.key);
             if let Some(slot) = shard.slots.find_mut(mix(hash, id), |slot| slot.is(id, key)) {
                 twin.load(&mut slot.state, now);
@@ -127,7 +141,7 @@ struct Steps<'a> {
     store: &'a MemoryStore,
     now: Micros,
     op: Op,
-    twins: &'a Twins<'a>,
+    rules: &'a dyn Rules,
 }
 
 impl Steps<'_> {
@@ -136,15 +150,14 @@ impl Steps<'_> {
         let ask = Ask { calls: 1, cost: part.cost, wait: self.op.wait() };
         let (mut admitted, mut missing) = (1, 0);
         for (index, member) in part.plan.members.iter().enumerate() {
-            let twin = (self.twins)(part, index);
+            let twin = self.rules.twin(part, index);
             let found = shard.slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, part.key));
             let fits = if let Some(slot) = found {
                 twin.load(&mut slot.state, self.now);
                 twin.fit(&slot.state, self.now, &ask)
             } else {
                 missing += 1;
-                let mut state = twin.fresh();
-                twin.load(&mut state, self.now);
+                let state = self.rules.state(part, index, self.now);
                 twin.fit(&state, self.now, &ask)
             };
             admitted = admitted.min(fits);
@@ -165,7 +178,7 @@ impl Steps<'_> {
         let takes = matches!(self.op, Op::Take { .. } | Op::Hold(_)) && *admitted > 0 && part.cost > 0;
         let mut views = Views::with_capacity(part.plan.members.len());
         for (index, member) in part.plan.members.iter().enumerate() {
-            let twin = (self.twins)(part, index);
+            let twin = self.rules.twin(part, index);
             let place = mix(hash, member.id);
             let rehash = |slot: &Slot| mix(self.store.hasher.hash_one(&*slot.key), slot.id);
             let entry = shard.slots.entry(place, |slot| slot.is(member.id, part.key), rehash);
@@ -182,8 +195,7 @@ impl Steps<'_> {
                     }
                 }
                 Entry::Vacant(entry) => {
-                    let mut state = twin.fresh();
-                    twin.load(&mut state, self.now);
+                    let mut state = self.rules.state(part, index, self.now);
                     self.change(&twin, &mut state, part.cost, takes, admitted);
                     views.push(twin.view(&state, self.now, part.cost));
                     let fresh_at = twin.fresh_at(&state);

@@ -1,7 +1,11 @@
 //! Where state lives, and the common language of those places: a call on one or several limits
 //! goes in, the state after it comes out.
 
+pub(crate) mod batch;
+pub(crate) mod connection;
 pub(crate) mod memory;
+pub(crate) mod redis;
+pub(crate) mod script;
 pub(crate) mod target;
 
 use std::sync::Arc;
@@ -9,11 +13,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::concurrency::Holder;
-use crate::algorithm::{Ask, Mark, Twin, View};
+use crate::algorithm::{Ask, Mark, State, Twin, View};
 use crate::clock::Micros;
 use crate::decision::{Decision, Source};
 use crate::outage::OnOutage;
-use crate::spec::Spec;
+use crate::spec::{Algorithm, Spec};
 
 /// A limit, worked out: what a limiter knows of a name and a spec.
 #[derive(Debug)]
@@ -22,6 +26,13 @@ pub(crate) struct Plan {
     pub(crate) spec: Spec,
     pub(crate) members: SmallVec<[Member; 1]>,
     pub(crate) on_outage: OnOutage,
+}
+
+impl Plan {
+    /// Whether it counts units, and not permits alone.
+    pub(crate) fn has_units(&self) -> bool {
+        self.spec.rules.iter().any(|rule| rule.algorithm != Algorithm::Concurrency)
+    }
 }
 
 /// One rule of a spec.
@@ -66,10 +77,21 @@ impl Op {
 /// One limit, one key and a cost: what a call is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a Arc<Plan>,
     /// As it is kept: see [`crate::key::kept`].
     pub(crate) key: &'a [u8],
     pub(crate) cost: u64,
+}
+
+impl Part<'_> {
+    pub(crate) fn owned(&self) -> OwnedPart {
+        OwnedPart {
+            plan: Arc::clone(self.plan),
+            key: self.key.into(),
+            cost: self.cost,
+            marks: SmallVec::new(),
+        }
+    }
 }
 
 /// The same, owned, for a call that goes to another thread.
@@ -85,6 +107,30 @@ pub(crate) struct OwnedPart {
 impl OwnedPart {
     pub(crate) fn part(&self) -> Part<'_> {
         Part { plan: &self.plan, key: &self.key, cost: self.cost }
+    }
+}
+
+/// Which rules a call is held to.
+pub(crate) trait Rules {
+    /// The twin of member `index` of a part.
+    fn twin(&self, part: &Part<'_>, index: usize) -> Twin;
+    /// The state of a key that is not in the store.
+    fn state(&self, part: &Part<'_>, index: usize, now: Micros) -> State;
+}
+
+/// The rules as the spec says them.
+pub(crate) struct Whole;
+
+impl Rules for Whole {
+    fn twin(&self, part: &Part<'_>, index: usize) -> Twin {
+        part.plan.members[index].twin
+    }
+
+    fn state(&self, part: &Part<'_>, index: usize, now: Micros) -> State {
+        let twin = self.twin(part, index);
+        let mut state = twin.fresh();
+        twin.load(&mut state, now);
+        state
     }
 }
 
@@ -108,8 +154,8 @@ impl Outcome {
         &self,
         op: Op,
         part: &Part<'_>,
-        index: usize,
-        turn: u64,
+        rules: &dyn Rules,
+        (index, turn): (usize, u64),
         source: Source,
     ) -> Decision {
         let ask = Ask { calls: 1, cost: part.cost, wait: op.wait() };
@@ -117,15 +163,15 @@ impl Outcome {
         let takes = matches!(op, Op::Take { .. } | Op::Hold(_));
         let spent = if takes { part.cost } else { 0 };
         let later = if allowed { (self.admitted - 1 - turn) * spent } else { 0 };
-        let members = part.plan.members.iter().zip(&self.views[index]);
-        let decisions = members.map(|(member, view)| {
+        let decisions = self.views[index].iter().enumerate().map(|(member, view)| {
+            let twin = rules.twin(part, member);
             if allowed {
-                member.twin.admission(view, spent, later, source)
-            } else if member.twin.refuses(view, &ask) {
-                member.twin.refusal(view, part.cost, source)
+                twin.admission(view, spent, later, source)
+            } else if twin.refuses(view, &ask) {
+                twin.refusal(view, part.cost, source)
             } else {
                 // Another limit of the same call refused, and this one took nothing.
-                member.twin.admission(view, 0, 0, source)
+                twin.admission(view, 0, 0, source)
             }
         });
         let mut decision = Decision::binding(decisions).unwrap_or_else(|| unreachable!("a spec has a rule"));
@@ -134,9 +180,14 @@ impl Outcome {
     }
 
     /// Where the turn of call number `turn` on part `index` is.
-    pub(crate) fn marks(&self, part: &Part<'_>, index: usize, turn: u64) -> SmallVec<[Mark; 1]> {
+    pub(crate) fn marks(
+        &self,
+        part: &Part<'_>,
+        rules: &dyn Rules,
+        (index, turn): (usize, u64),
+    ) -> SmallVec<[Mark; 1]> {
         let later = (self.admitted.saturating_sub(1 + turn)) * part.cost;
-        let members = part.plan.members.iter().zip(&self.views[index]);
-        members.map(|(member, view)| member.twin.mark(view, self.now, later)).collect()
+        let views = self.views[index].iter().enumerate();
+        views.map(|(member, view)| rules.twin(part, member).mark(view, self.now, later)).collect()
     }
 }

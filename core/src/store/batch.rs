@@ -1,0 +1,297 @@
+//! Calls that wait while a round trip is in flight, and go out together in the next one.
+//!
+//! There is no artificial delay: a lone call goes at once. Equal calls on one key become one
+//! entry with a count; entries of one limit become one run of a program. The order of arrival is
+//! kept for each key, so the answers are those that calls one after the other would have got.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{Pipeline, Value};
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::script::{self, Entry, Program, Programs};
+use super::{Op, Outcome, OwnedPart, Plan};
+
+/// Entries of one run: so many that a run pays, so few that none holds Redis for more than about
+/// 100 us.
+const MAX_ENTRIES: usize = 32;
+/// Calls that may wait; more are answered as lost.
+const MAX_WAITING: usize = 100_000;
+/// Calls of one batch.
+const MAX_BATCH: usize = 4_096;
+
+/// What came of a call, and which of the equal calls of its entry it was.
+pub(crate) struct Reply {
+    pub(crate) outcome: Arc<Outcome>,
+    pub(crate) turn: u64,
+}
+
+/// Why a call has no answer from the store. It may have run there.
+#[derive(Debug, Clone)]
+pub(crate) struct Lost(pub(crate) Arc<str>);
+
+pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>) + Send>;
+
+/// One call on its way.
+pub(crate) struct Job {
+    pub(crate) op: Op,
+    pub(crate) parts: SmallVec<[OwnedPart; 1]>,
+    pub(crate) deadline: Instant,
+    pub(crate) finish: Option<Finish>,
+}
+
+impl Job {
+    fn finish(&mut self, reply: Result<Reply, Lost>) {
+        if let Some(finish) = self.finish.take() {
+            finish(reply);
+        }
+    }
+}
+
+/// The calls that wait for the next round trip, in order of arrival.
+#[derive(Default)]
+pub(crate) struct Queue {
+    jobs: Mutex<VecDeque<Job>>,
+    arrived: Notify,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, mut job: Job) {
+        let mut jobs = self.lock();
+        if jobs.len() < MAX_WAITING {
+            jobs.push_back(job);
+            if jobs.len() == 1 {
+                self.arrived.notify_one();
+            }
+        } else {
+            drop(jobs);
+            job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
+        }
+    }
+
+    /// Waits for calls, and takes them.
+    pub(crate) async fn next(&self) -> VecDeque<Job> {
+        loop {
+            {
+                let mut jobs = self.lock();
+                let count = jobs.len().min(MAX_BATCH);
+                if count > 0 {
+                    return jobs.drain(..count).collect();
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+
+    /// The deadline of the call that came first. All calls have the same budget, so it is the
+    /// earliest.
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.lock().front().map(|job| job.deadline)
+    }
+
+    /// Answers as lost the calls whose deadline has come.
+    pub(crate) fn fail_until(&self, now: Instant, why: &Lost) {
+        let overdue: Vec<Job> = {
+            let mut jobs = self.lock();
+            let count = jobs.partition_point(|job| job.deadline <= now);
+            jobs.drain(..count).collect()
+        };
+        fail(overdue, why);
+    }
+
+    /// Answers all waiting calls as lost.
+    pub(crate) fn fail_all(&self, why: &Lost) {
+        let jobs = std::mem::take(&mut *self.lock());
+        fail(jobs, why);
+    }
+}
+
+fn fail(jobs: impl IntoIterator<Item = Job>, why: &Lost) {
+    for mut job in jobs {
+        job.finish(Err(why.clone()));
+    }
+}
+
+/// One run of a program: calls of one verb on one set of limits.
+struct Run {
+    op: Op,
+    program: Arc<Program>,
+    entries: Vec<Entry>,
+    /// The jobs of each entry, by their place in the batch.
+    jobs: Vec<SmallVec<[usize; 1]>>,
+}
+
+impl Run {
+    fn takes(&self, job: &Job) -> bool {
+        let first = &self.entries[0].parts;
+        self.op == job.op
+            && self.entries.len() < MAX_ENTRIES
+            && first.len() == 1
+            && job.parts.len() == 1
+            && Arc::ptr_eq(&first[0].plan, &job.parts[0].plan)
+    }
+
+    fn command(&self, known: bool, now: Option<u64>) -> redis::Cmd {
+        let keys: Vec<String> = self.entries.iter().flat_map(|entry| script::keys(&entry.parts)).collect();
+        let mut arguments = script::header(now, self.op, &self.entries[0].parts);
+        for entry in &self.entries {
+            script::entry_arguments(self.op, entry, &mut arguments);
+        }
+        self.program.command(known, &keys, &arguments)
+    }
+}
+
+/// The calls of one round trip.
+pub(crate) struct Batch {
+    jobs: VecDeque<Job>,
+    runs: Vec<Run>,
+    now: Option<u64>,
+}
+
+/// Where the last call on a key is: its run, and its entry there.
+type Places<'a> = HashMap<&'a [u8], (usize, usize)>;
+
+impl Batch {
+    /// Orders jobs into runs. `now` is the time to decide by, where it is not Redis's own.
+    pub(crate) fn new(jobs: VecDeque<Job>, programs: &mut Programs, now: Option<u64>) -> Batch {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut places: Places<'_> = HashMap::with_capacity(jobs.len());
+        let mut open: HashMap<(*const Plan, Op), usize> = HashMap::new();
+        for (index, job) in jobs.iter().enumerate() {
+            let kind = (Arc::as_ptr(&job.parts[0].plan), job.op);
+            let last = job.parts.iter().filter_map(|part| places.get(&*part.key).copied()).max();
+            // A call may join a run only if no earlier call on its keys is in a later run.
+            let run = open.get(&kind).copied().filter(|run| last.is_none_or(|(last, _)| last <= *run));
+            let run = run.filter(|run| runs[*run].takes(job)).unwrap_or_else(|| {
+                runs.push(Run {
+                    op: job.op,
+                    program: programs.of(&job.parts),
+                    entries: Vec::new(),
+                    jobs: Vec::new(),
+                });
+                runs.len() - 1
+            });
+            open.insert(kind, run);
+            let place = last.filter(|(last, entry)| *last == run && merges(job, &runs[run].entries[*entry]));
+            let entry = if let Some((_, entry)) = place {
+                runs[run].entries[entry].calls += 1;
+                entry
+            } else {
+                runs[run].entries.push(Entry { calls: 1, parts: job.parts.clone() });
+                runs[run].jobs.push(SmallVec::new());
+                runs[run].entries.len() - 1
+            };
+            runs[run].jobs[entry].push(index);
+            places.extend(job.parts.iter().map(|part| (&*part.key, (run, entry))));
+        }
+        drop(places);
+        Batch { jobs, runs, now }
+    }
+
+    /// The commands of all runs.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        let mut pipeline = Pipeline::with_capacity(self.runs.len());
+        for run in &self.runs {
+            pipeline.add_command(run.command(true, self.now));
+        }
+        pipeline
+    }
+
+    /// Hands out the replies, except those of runs whose program Redis did not know: these did
+    /// not run, and stay in the batch. `saw` hears what came of each entry; what Redis says of
+    /// its own state as a whole is returned.
+    pub(crate) fn finish(&mut self, replies: Vec<Value>, saw: &dyn Fn(&Entry, &Outcome)) -> Option<String> {
+        let mut unknown = Vec::new();
+        let mut unfit = None;
+        let runs = std::mem::take(&mut self.runs);
+        let mut replies = replies.into_iter();
+        for run in runs {
+            let why = match replies.next() {
+                Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
+                    unknown.push(run);
+                    continue;
+                }
+                Some(Value::ServerError(error)) => {
+                    let why = error.to_string();
+                    if UNFIT.contains(&error.code()) {
+                        unfit = Some(why.clone());
+                    }
+                    why
+                }
+                Some(reply) => match script::outcomes(&reply, &run.entries) {
+                    Some(outcomes) => {
+                        self.hand_out(&run, outcomes, saw);
+                        continue;
+                    }
+                    None => "Redis sent a reply that is not one of our scripts'".to_owned(),
+                },
+                None => "Redis sent fewer replies than it got commands".to_owned(),
+            };
+            let why = Lost(why.into());
+            for job in run.jobs.iter().flatten() {
+                self.jobs[*job].finish(Err(why.clone()));
+            }
+        }
+        self.runs = unknown;
+        unfit
+    }
+
+    fn hand_out(&mut self, run: &Run, outcomes: Vec<Outcome>, saw: &dyn Fn(&Entry, &Outcome)) {
+        for ((entry, jobs), outcome) in run.entries.iter().zip(&run.jobs).zip(outcomes) {
+            saw(entry, &outcome);
+            let outcome = Arc::new(outcome);
+            for (turn, job) in (0..).zip(jobs) {
+                self.jobs[*job].finish(Ok(Reply { outcome: Arc::clone(&outcome), turn }));
+            }
+        }
+    }
+
+    /// The commands of the runs that are left, with their programs in full; `None` where there
+    /// are none.
+    pub(crate) fn pipeline_in_full(&self) -> Option<Pipeline> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let mut pipeline = Pipeline::with_capacity(self.runs.len());
+        for run in &self.runs {
+            pipeline.add_command(run.command(false, self.now));
+        }
+        Some(pipeline)
+    }
+
+    /// The earliest deadline among calls that have no answer yet.
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.jobs.iter().filter(|job| job.finish.is_some()).map(|job| job.deadline).min()
+    }
+
+    /// Answers as lost the calls whose deadline has come.
+    pub(crate) fn fail_until(&mut self, now: Instant, why: &Lost) {
+        let overdue = self.jobs.iter_mut().filter(|job| job.deadline <= now);
+        overdue.for_each(|job| job.finish(Err(why.clone())));
+    }
+
+    /// Answers all calls that have no answer yet as lost.
+    pub(crate) fn fail_all(&mut self, why: &Lost) {
+        self.jobs.iter_mut().for_each(|job| job.finish(Err(why.clone())));
+    }
+}
+
+/// Errors that say that Redis as a whole can't serve now.
+const UNFIT: [&str; 8] =
+    ["LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOAUTH", "NOPERM", "OOM", "MISCONF"];
+
+/// Whether a call can be one more of an entry's equal calls.
+fn merges(job: &Job, entry: &Entry) -> bool {
+    matches!(job.op, Op::Take { .. })
+        && job.parts.len() == 1
+        && entry.parts.len() == 1
+        && entry.parts[0].cost == job.parts[0].cost
+        && entry.parts[0].key == job.parts[0].key
+}

@@ -1,0 +1,180 @@
+//! The scripts that Redis runs: which parts of `lua/` make up a program, and how a call is
+//! written down for it. `lua/README.md` is the contract.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use redis::{Cmd, Value};
+use smallvec::SmallVec;
+
+use super::{Op, Outcome, OwnedPart, Views};
+use crate::algorithm::View;
+use crate::key;
+use crate::spec::Algorithm;
+
+const EXACT: &str = include_str!("../../lua/exact.lua");
+const BUCKET: &str = include_str!("../../lua/bucket.lua");
+const RUN: &str = include_str!("../../lua/run.lua");
+const MEMBERSHIP: &str = include_str!("../../lua/membership.lua");
+
+/// A text that Redis runs, and the name under which it remembers it.
+#[derive(Debug)]
+pub(crate) struct Program {
+    text: String,
+    sha: String,
+}
+
+impl Program {
+    fn new(text: String) -> Program {
+        let sha = redis::Script::new(&text).get_hash().to_owned();
+        Program { text, sha }
+    }
+
+    /// The program with the rules of these algorithms.
+    fn of_rules(algorithms: &BTreeSet<Algorithm>) -> Program {
+        let mut text = String::from("local rules = {}\n");
+        text.push_str(EXACT);
+        if algorithms.contains(&Algorithm::TokenBucket) || algorithms.contains(&Algorithm::LeakyBucket) {
+            text.push_str(BUCKET);
+        }
+        // Each in a block of its own, since Lua allows a program 200 local names.
+        for algorithm in algorithms {
+            let _ = write!(text, "do\n{}end\n", source(*algorithm));
+        }
+        text.push_str(RUN);
+        Program::new(text)
+    }
+
+    /// A process's sign of life.
+    pub(crate) fn membership() -> Program {
+        Program::new(MEMBERSHIP.to_owned())
+    }
+
+    /// EVALSHA, or EVAL where Redis has forgotten the program.
+    pub(crate) fn command(&self, known: bool, keys: &[String], arguments: &[String]) -> Cmd {
+        let mut command = Cmd::new();
+        if known {
+            command.arg("EVALSHA").arg(&self.sha);
+        } else {
+            command.arg("EVAL").arg(&self.text);
+        }
+        command.arg(keys.len()).arg(keys).arg(arguments);
+        command
+    }
+}
+
+fn source(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::TokenBucket => include_str!("../../lua/token-bucket.lua"),
+        Algorithm::Gcra => include_str!("../../lua/gcra.lua"),
+        Algorithm::LeakyBucket => include_str!("../../lua/leaky-bucket.lua"),
+        Algorithm::FixedWindow => include_str!("../../lua/fixed-window.lua"),
+        Algorithm::SlidingWindow => include_str!("../../lua/sliding-window.lua"),
+        Algorithm::SlidingLog => include_str!("../../lua/sliding-log.lua"),
+        Algorithm::Concurrency => include_str!("../../lua/concurrency.lua"),
+    }
+}
+
+/// The programs in use, by their algorithms. There are at most 2^7.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    known: Vec<(BTreeSet<Algorithm>, std::sync::Arc<Program>)>,
+}
+
+impl Programs {
+    pub(crate) fn of(&mut self, parts: &[OwnedPart]) -> std::sync::Arc<Program> {
+        let rules = parts.iter().flat_map(|part| &part.plan.spec.rules);
+        let algorithms: BTreeSet<Algorithm> = rules.map(|rule| rule.algorithm).collect();
+        if let Some((_, program)) = self.known.iter().find(|(known, _)| *known == algorithms) {
+            return std::sync::Arc::clone(program);
+        }
+        let program = std::sync::Arc::new(Program::of_rules(&algorithms));
+        self.known.push((algorithms, std::sync::Arc::clone(&program)));
+        program
+    }
+}
+
+/// Equal calls on one set of keys: a line in a run of a program.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) calls: u64,
+    pub(crate) parts: SmallVec<[OwnedPart; 1]>,
+}
+
+/// The keys of an entry, member by member.
+pub(crate) fn keys<'a>(parts: &'a [OwnedPart]) -> impl Iterator<Item = String> + 'a {
+    parts.iter().flat_map(|part| {
+        let key = key::escaped_key(&part.key).into_owned();
+        part.plan.members.iter().map(move |member| format!("{}{key}}}", member.head))
+    })
+}
+
+/// What precedes the entries: the time, the verb and the rules.
+pub(crate) fn header(now: Option<u64>, op: Op, parts: &[OwnedPart]) -> Vec<String> {
+    let mut arguments = vec![now.map_or(String::new(), |now| now.to_string()), verb(op).to_owned()];
+    let members = || parts.iter().flat_map(|part| part.plan.spec.rules.iter().zip(&part.plan.members));
+    arguments.push(members().count().to_string());
+    for (rule, member) in members() {
+        arguments.push(rule.algorithm.as_str().to_owned());
+        let numbers = member.twin.script_arguments(op.wait(), op == Op::Debit);
+        arguments.extend(numbers.iter().map(u64::to_string));
+    }
+    arguments
+}
+
+/// One entry's arguments: how many calls, or who holds a permit; the costs; for a cancelled turn
+/// its marks.
+pub(crate) fn entry_arguments(op: Op, entry: &Entry, arguments: &mut Vec<String>) {
+    let first = match op {
+        Op::Hold(holder) | Op::Renew(holder) | Op::Release(holder) => holder,
+        _ => entry.calls,
+    };
+    arguments.push(first.to_string());
+    for part in &entry.parts {
+        arguments.extend(part.plan.members.iter().map(|_| part.cost.to_string()));
+    }
+    if op == Op::Cancel {
+        for mark in entry.parts.iter().flat_map(|part| &part.marks) {
+            arguments.extend(mark.iter().map(u64::to_string));
+        }
+    }
+}
+
+fn verb(op: Op) -> &'static str {
+    match op {
+        Op::Take { .. } => "take",
+        Op::Peek => "peek",
+        Op::Refund => "refund",
+        Op::Debit => "debit",
+        Op::Cancel => "cancel",
+        Op::Hold(_) => "hold",
+        Op::Renew(_) => "renew",
+        Op::Release(_) => "release",
+        Op::Reset => "reset",
+    }
+}
+
+/// Reads a run's reply: for each entry what came of it. `None` where it is not of our making.
+pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>> {
+    let Value::Array(items) = reply else { return None };
+    let mut numbers = items.iter().map(|item| match item {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    });
+    let now = numbers.next()??;
+    let mut outcomes = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let admitted = numbers.next()??;
+        let mut views = SmallVec::with_capacity(entry.parts.len());
+        for part in &entry.parts {
+            let mut of_part = Views::new();
+            for _ in &part.plan.members {
+                let view: View = [numbers.next()??, numbers.next()??, numbers.next()??];
+                of_part.push(view);
+            }
+            views.push(of_part);
+        }
+        outcomes.push(Outcome { now, admitted, views });
+    }
+    numbers.next().is_none().then_some(outcomes)
+}

@@ -1,0 +1,61 @@
+-- Concurrency: at most N permits held at a time; a holder that dies is freed after `ttl`.
+-- Twin of core/src/algorithm/concurrency.rs. p: permits, ttl.
+-- State: a sorted set of holders by deadline. Loaded: how many are live, and the last deadline.
+
+local function score(time, open)
+  return (open and '(' or '') .. string.format('%.0f', time)
+end
+
+rules['concurrency'] = {
+  load = function(key, now, p)
+    local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]
+    if not last then
+      return 0, now
+    end
+    local longest = now + p[2]
+    if tonumber(last) > longest then
+      -- Deadlines further ahead than a ttl come from a clock that stepped back.
+      for _, holder in ipairs(redis.call('ZRANGEBYSCORE', key, score(longest, true), '+inf')) do
+        redis.call('ZADD', key, score(longest), holder)
+      end
+      redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+      last = longest
+    end
+    return redis.call('ZCOUNT', key, score(now, true), '+inf'), tonumber(last)
+  end,
+
+  fit = function(live, _, _, p, calls, cost)
+    return min(calls, floor(max(0, p[1] - live) / cost))
+  end,
+
+  save = function(key, live, _, now, p, _, holder)
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', score(now))
+    redis.call('ZADD', key, score(now + p[2]), holder)
+    redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+    return live + 1, now + p[2]
+  end,
+
+  view = function(live, last, now, p, _, key)
+    if live == 0 then
+      return p[1], 0, 0
+    end
+    local next = redis.call('ZRANGEBYSCORE', key, score(now, true), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    return max(0, p[1] - live), next[2] - now, last - now
+  end,
+
+  renew = function(key, _, _, now, p, holder)
+    local deadline = redis.call('ZSCORE', key, holder)
+    if not deadline or tonumber(deadline) <= now then
+      return 0
+    end
+    redis.call('ZADD', key, score(now + p[2]), holder)
+    redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+    return 1
+  end,
+
+  release = function(key, _, _, now, _, holder)
+    local deadline = redis.call('ZSCORE', key, holder)
+    redis.call('ZREM', key, holder)
+    return deadline and tonumber(deadline) > now and 1 or 0
+  end,
+}

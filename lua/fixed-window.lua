@@ -1,0 +1,42 @@
+-- Fixed window: `count` units per window, from the first admitted call or on aligned boundaries.
+-- Twin of core/src/algorithm/fixed_window.rs. p: count, period, shift + 1 or 0 for no alignment.
+-- State: units used, and when the window ends.
+
+local function window_end(now, p)
+  if p[3] == 0 then
+    return now + p[2]
+  end
+  return now + p[2] - (now + p[3] - 1) % p[2]
+end
+
+rules['fixed-window'] = {
+  load = function(key, now, p)
+    local packed = redis.call('GET', key)
+    if not packed then
+      return 0, window_end(now, p)
+    end
+    local used, ends = struct.unpack('>I4I7', packed)
+    if ends <= now then
+      return 0, window_end(now, p)
+    end
+    return used, ends - now > p[2] and window_end(now, p) or ends
+  end,
+
+  fit = function(used, _, _, p, calls, cost)
+    return min(calls, floor(max(0, p[1] - used) / cost))
+  end,
+
+  save = function(key, used, ends, now, _, units)
+    used = used + units
+    if used <= 0 then
+      redis.call('DEL', key)
+      return 0, ends
+    end
+    redis.call('SET', key, struct.pack('>I4I7', used, ends), 'PX', ceil((ends - now) / 1000))
+    return used, ends
+  end,
+
+  view = function(used, ends, now)
+    return used, ends - now, 0
+  end,
+}

@@ -3,12 +3,12 @@
 std = "lua51"
 read_globals = { "redis", "struct", "KEYS", "ARGV" }
 max_line_length = 120
-files["exact.lua"] = { ignore = { "211" } }
-files["bucket.lua"] = { ignore = { "211" }, read_globals = { "floor", "ceil", "min", "max", "muldiv" } }
+files["common.lua"] = { ignore = { "211" } }
+files["bucket.lua"] = { ignore = { "211" }, read_globals = { "floor", "ceil", "min", "max", "muldiv", "lifetime" } }
 local rule = {
   globals = { "rules" },
   read_globals = {
-    "floor", "ceil", "min", "max", "EXACT", "muldiv",
+    "floor", "ceil", "min", "max", "EXACT", "muldiv", "lifetime",
     "load_level", "save_level", "view_level", "debt_without",
   },
 }

@@ -1,8 +1,18 @@
 -- What the token bucket and the leaky bucket share: a level that drains at a constant rate.
 -- Twin of core/src/algorithm/bucket.rs. State: debt, time and unit, packed into 20 bytes.
 
+local function save_level(key, debt, time, now, token, flow)
+  if debt <= 0 then
+    redis.call('DEL', key)
+    return 0, time
+  end
+  local packed = struct.pack('>I7I7I6', debt, time, token)
+  redis.call('SET', key, packed, 'PX', lifetime(time - now + ceil(debt / flow)))
+  return debt, time
+end
+
 -- The debt at `now`, and the time it counts from, which never runs back. A stored time that is
--- ahead by more than a full refill comes from another clock, and is taken as now.
+-- ahead by more than a full refill comes from another clock: it is taken as now, for good.
 local function load_level(key, now, token, flow, full)
   local packed = redis.call('GET', key)
   if not packed then
@@ -14,21 +24,13 @@ local function load_level(key, now, token, flow, full)
     local scaled, rest = muldiv(debt - tokens * unit, token, unit)
     debt = min(full, tokens * token + scaled + (rest > 0 and 1 or 0))
   end
-  if time > now then
-    return debt, time - now > ceil(full / flow) and now or time
+  if time - now > ceil(full / flow) then
+    return save_level(key, debt, now, now, token, flow)
+  elseif time > now then
+    return debt, time
   end
   local elapsed = now - time
   return elapsed >= ceil(debt / flow) and 0 or debt - elapsed * flow, now
-end
-
-local function save_level(key, debt, time, now, token, flow)
-  if debt <= 0 then
-    redis.call('DEL', key)
-    return 0, time
-  end
-  local ms = ceil((time - now + ceil(debt / flow)) / 1000)
-  redis.call('SET', key, struct.pack('>I7I7I6', debt, time, token), 'PX', ms)
-  return debt, time
 end
 
 local function view_level(debt, time, now)

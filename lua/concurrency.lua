@@ -6,6 +6,16 @@ local function score(time, open)
   return (open and '(' or '') .. string.format('%.0f', time)
 end
 
+-- Whether a holder still holds; then who has run out is dropped, as something will change.
+local function holds(key, now, holder)
+  local deadline = redis.call('ZSCORE', key, holder)
+  if not deadline or tonumber(deadline) <= now then
+    return false
+  end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', score(now))
+  return true
+end
+
 rules['concurrency'] = {
   load = function(key, now, p)
     local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]
@@ -18,7 +28,7 @@ rules['concurrency'] = {
       for _, holder in ipairs(redis.call('ZRANGEBYSCORE', key, score(longest, true), '+inf')) do
         redis.call('ZADD', key, score(longest), holder)
       end
-      redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+      redis.call('PEXPIRE', key, lifetime(p[2]))
       last = longest
     end
     return redis.call('ZCOUNT', key, score(now, true), '+inf'), tonumber(last)
@@ -31,7 +41,7 @@ rules['concurrency'] = {
   save = function(key, live, _, now, p, _, holder)
     redis.call('ZREMRANGEBYSCORE', key, '-inf', score(now))
     redis.call('ZADD', key, score(now + p[2]), holder)
-    redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+    redis.call('PEXPIRE', key, lifetime(p[2]))
     return live + 1, now + p[2]
   end,
 
@@ -43,19 +53,20 @@ rules['concurrency'] = {
     return max(0, p[1] - live), next[2] - now, last - now
   end,
 
-  renew = function(key, _, _, now, p, holder)
-    local deadline = redis.call('ZSCORE', key, holder)
-    if not deadline or tonumber(deadline) <= now then
+  renew = function(key, now, p, holder)
+    if not holds(key, now, holder) then
       return 0
     end
     redis.call('ZADD', key, score(now + p[2]), holder)
-    redis.call('PEXPIRE', key, ceil(p[2] / 1000))
+    redis.call('PEXPIRE', key, lifetime(p[2]))
     return 1
   end,
 
-  release = function(key, _, _, now, _, holder)
-    local deadline = redis.call('ZSCORE', key, holder)
+  release = function(key, now, _, holder)
+    if not holds(key, now, holder) then
+      return 0
+    end
     redis.call('ZREM', key, holder)
-    return deadline and tonumber(deadline) > now and 1 or 0
+    return 1
   end,
 }

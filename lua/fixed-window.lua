@@ -9,6 +9,11 @@ local function window_end(now, p)
   return now + p[2] - (now + p[3] - 1) % p[2]
 end
 
+local function write(key, used, ends, now)
+  redis.call('SET', key, struct.pack('>I4I7', used, ends), 'PX', lifetime(ends - now))
+  return used, ends
+end
+
 rules['fixed-window'] = {
   load = function(key, now, p)
     local packed = redis.call('GET', key)
@@ -19,7 +24,11 @@ rules['fixed-window'] = {
     if ends <= now then
       return 0, window_end(now, p)
     end
-    return used, ends - now > p[2] and window_end(now, p) or ends
+    if ends - now > p[2] then
+      -- The clock stepped back by more than a window.
+      return write(key, used, window_end(now, p), now)
+    end
+    return used, ends
   end,
 
   fit = function(used, _, _, p, calls, cost)
@@ -32,8 +41,7 @@ rules['fixed-window'] = {
       redis.call('DEL', key)
       return 0, ends
     end
-    redis.call('SET', key, struct.pack('>I4I7', used, ends), 'PX', ceil((ends - now) / 1000))
-    return used, ends
+    return write(key, used, ends, now)
   end,
 
   view = function(used, ends, now)

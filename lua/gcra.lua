@@ -35,7 +35,7 @@ local function write(key, whole, fraction, now, p)
   if above(whole, fraction, span(p[3], p)) then
     packed = packed .. struct.pack('>I7', now)
   end
-  redis.call('SET', key, packed, 'PX', ceil((whole + (fraction > 0 and 1 or 0)) / 1000))
+  redis.call('SET', key, packed, 'PX', lifetime(whole + (fraction > 0 and 1 or 0)))
   return whole, fraction
 end
 
@@ -60,9 +60,9 @@ rules['gcra'] = {
     local full, full_fraction = span(p[3], p)
     local refill = full + (full_fraction > 0 and 1 or 0)
     if written and written > now + refill then
-      time = now + time - written
+      return write(key, time - written, fraction, now, p)
     elseif not written and time > now + 2 * refill then
-      return full, full_fraction
+      return write(key, full, full_fraction, now, p)
     end
     if time < now then
       return 0, 0
@@ -107,6 +107,9 @@ rules['gcra'] = {
     local later, later_fraction = add(whole, fraction, -1, own, marked_fraction, p)
     local back, back_fraction = span(cost, p)
     back, back_fraction = add(back, back_fraction, -1, later, later_fraction, p)
+    if back == 0 and back_fraction == 0 then
+      return whole, fraction
+    end
     whole, fraction = add(whole, fraction, -1, back, back_fraction, p)
     return write(key, whole, fraction, now, p)
   end,

@@ -23,6 +23,9 @@ rules['leaky-bucket'] = {
 
   cancel = function(key, debt, time, now, p, cost, marked_debt, marked_time)
     local left = debt_without(debt, time, p[2], cost * p[1], cost * p[1], marked_debt, marked_time)
+    if left == debt then
+      return debt, time
+    end
     return save_level(key, left, time, now, p[1], p[2])
   end,
 }

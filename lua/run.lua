@@ -48,8 +48,10 @@ for at = 5 * count + 4, #ARGV, width + 1 do
       a[i], b[i] = rule[i].cancel(name, a[i], b[i], now, p[i], cost[i], marked, rest)
     elseif op == 'reset' then
       redis.call('DEL', name)
+      a[i], b[i] = rule[i].load(name, now, p[i])
     elseif rule[i][op] then
-      admitted = rule[i][op](name, a[i], b[i], now, p[i], ARGV[at])
+      admitted = rule[i][op](name, now, p[i], ARGV[at])
+      a[i], b[i] = rule[i].load(name, now, p[i])
     end
     local slot = last + 3 * i - 1
     reply[slot], reply[slot + 1], reply[slot + 2] = rule[i].view(a[i], b[i], now, p[i], cost[i], name)

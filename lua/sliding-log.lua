@@ -30,30 +30,12 @@ local function push(key, time, sum)
   redis.call('RPUSH', key, struct.pack('>I7I4', time, sum % 2 ^ 32))
 end
 
--- The log of a key as of now: where it begins, its length, the totals at both ends, its last time.
-local function log_at(key, now, p)
-  local length = redis.call('LLEN', key)
-  if length == 0 then
-    return { first = 0, length = 0, base = 0, sum = 0, last = 0 }
-  end
-  local last, sum = entry(key, -1)
-  local ahead = last > now + p[2]
-  if last + p[2] <= now then
-    return { first = length, length = length, base = sum, sum = sum, last = last }
-  end
-  local first = ahead and 1 or search(key, 1, length, function(time)
-    return time + p[2] > now
-  end)
-  local _, base = entry(key, first - 1)
-  return { first = first, length = length, base = base, sum = sum, last = ahead and now or last, ahead = ahead }
-end
-
 local function used(log)
   return (log.sum - log.base) % 2 ^ 32
 end
 
 local function expire(key, log, now, p)
-  redis.call('PEXPIRE', key, ceil((log.last + p[2] - now) / 1000))
+  redis.call('PEXPIRE', key, lifetime(log.last + p[2] - now))
   return log
 end
 
@@ -65,13 +47,32 @@ local function begin(key, now, p, units)
   return expire(key, { first = 1, length = 2, base = 0, sum = units, last = now }, now, p)
 end
 
+-- The log of a key as of now: where it begins, its length, the totals at both ends, its last time.
+local function log_at(key, now, p)
+  local length = redis.call('LLEN', key)
+  if length == 0 then
+    return { first = 0, length = 0, base = 0, sum = 0, last = 0 }
+  end
+  local last, sum = entry(key, -1)
+  if last + p[2] <= now then
+    return { first = length, length = length, base = sum, sum = sum, last = last }
+  elseif last > now + p[2] then
+    -- The clock stepped back by more than a window: all of it counts as used now, for good.
+    local _, base = entry(key, 0)
+    return begin(key, now, p, (sum - base) % 2 ^ 32)
+  end
+  local first = search(key, 1, length, function(time)
+    return time + p[2] > now
+  end)
+  local _, base = entry(key, first - 1)
+  return { first = first, length = length, base = base, sum = sum, last = last }
+end
+
 local function give(key, log, now, p, units)
   local keep = used(log) - units
   if keep <= 0 then
     redis.call('DEL', key)
     return { first = 0, length = 0, base = 0, sum = 0, last = 0 }
-  elseif log.ahead then
-    return begin(key, now, p, keep)
   end
   local index = search(key, log.first, log.length, function(_, sum)
     return (sum - log.base) % 2 ^ 32 >= keep
@@ -93,8 +94,8 @@ rules['sliding-log'] = {
   save = function(key, log, _, now, p, units)
     if units < 0 then
       return give(key, log, now, p, -units)
-    elseif used(log) == 0 or log.ahead then
-      return begin(key, now, p, used(log) + units)
+    elseif used(log) == 0 then
+      return begin(key, now, p, units)
     end
     if log.first > 1 then
       redis.call('LTRIM', key, log.first - 1, -1)
@@ -113,9 +114,7 @@ rules['sliding-log'] = {
   view = function(log, _, now, p, cost, key)
     local left, retry_after = max(0, p[1] - used(log)), 0
     local missing = cost > p[1] and 0 or max(0, cost - left)
-    if missing > 0 and log.ahead then
-      retry_after = p[2]
-    elseif missing > 0 then
+    if missing > 0 then
       local index = search(key, log.first, log.length, function(_, sum)
         return (sum - log.base) % 2 ^ 32 >= missing
       end)

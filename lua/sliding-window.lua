@@ -16,6 +16,20 @@ local function total(units)
   return sum
 end
 
+local function write(key, units, newest, now, p)
+  local used = 1
+  while units[used] == 0 do
+    used = used + 1
+  end
+  if not units[used] then
+    redis.call('DEL', key)
+  else
+    local packed = struct.pack('>I6I7' .. ('I4'):rep(#units), p[2], newest, unpack(units))
+    redis.call('SET', key, packed, 'PX', lifetime(start(newest + p[3] + 2 - used, p) - now))
+  end
+  return units, newest
+end
+
 rules['sliding-window'] = {
   load = function(key, now, p)
     local slots = p[3] + 1
@@ -30,12 +44,16 @@ rules['sliding-window'] = {
     local units = {}
     if packed and (period ~= p[2] or #old ~= slots) then
       newest, old = slice, { total(old) }
-    elseif newest - slice > p[3] then
-      newest = slice
     end
+    local stepped = newest - slice > p[3]
+    newest = stepped and slice or newest
     local passed = max(0, slice - newest)
     for age = 1, slots do
       units[age] = old[age - passed] or 0
+    end
+    if stepped then
+      -- The clock stepped back by more than a window.
+      return write(key, units, newest, now, p)
     end
     return units, max(newest, slice)
   end,
@@ -46,20 +64,12 @@ rules['sliding-window'] = {
 
   save = function(key, units, newest, now, p, more)
     units[1] = units[1] + max(0, more)
-    local back, used = max(0, -more), nil
+    local back = max(0, -more)
     for age = 1, #units do
       local taken = min(back, units[age])
       units[age], back = units[age] - taken, back - taken
-      used = used or (units[age] > 0 and age or nil)
     end
-    if not used then
-      redis.call('DEL', key)
-    else
-      local ms = ceil((start(newest + p[3] + 2 - used, p) - now) / 1000)
-      local packed = struct.pack('>I6I7' .. ('I4'):rep(#units), p[2], newest, unpack(units))
-      redis.call('SET', key, packed, 'PX', ms)
-    end
-    return units, newest
+    return write(key, units, newest, now, p)
   end,
 
   view = function(units, newest, now, p, cost)

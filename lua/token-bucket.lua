@@ -22,6 +22,9 @@ rules['token-bucket'] = {
 
   cancel = function(key, debt, time, now, p, cost, marked_debt, marked_time)
     local left = debt_without(debt, time, p[2], cost * p[1], p[3] * p[1], marked_debt, marked_time)
+    if left == debt then
+      return debt, time
+    end
     return save_level(key, left, time, now, p[1], p[2])
   end,
 }

@@ -151,9 +151,15 @@ mod tests {
     fn times_and_table_sizes_have_bounds() {
         assert_eq!(time_from_micros("start_us", 1 << 53).unwrap(), Duration::from_micros(MAX_EXACT));
         for bad in [-1, i64::MIN, (1 << 53) + 1] {
-            assert!(time_from_micros("start_us", bad).unwrap_err().message().starts_with("start_us"), "{bad}");
+            assert!(
+                time_from_micros("start_us", bad).unwrap_err().message().starts_with("start_us"),
+                "{bad}"
+            );
         }
-        assert_eq!(time_from_millis("ms", 1e12 + 0.001).unwrap(), Duration::from_micros(1_000_000_000_000_001));
+        assert_eq!(
+            time_from_millis("ms", 1e12 + 0.001).unwrap(),
+            Duration::from_micros(1_000_000_000_000_001)
+        );
         for bad in [-1.0, f64::NAN, f64::INFINITY, 1e14] {
             assert!(time_from_millis("ms", bad).unwrap_err().message().starts_with("ms"), "{bad}");
         }

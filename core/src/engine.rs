@@ -154,7 +154,7 @@ impl Engine {
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
-            Ok(Backend::Redis(redis)) if redis.outage.is_here() => Some(redis.outage.decide(op, parts)),
+            Ok(Backend::Redis(redis)) if redis.outage.is_here() => Some(redis.outage.decide(op, parts, None)),
             Ok(Backend::Redis(_)) => None,
             Err(error) => Some(Err(error)),
         }
@@ -173,8 +173,10 @@ impl Engine {
         let finish = move |reply: std::result::Result<Reply, Lost>| {
             let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
             done(match reply {
-                Ok(Reply { outcome, turn }) => Ok(Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis)),
-                Err(Lost(_)) => outage.decide(op, &parts),
+                Ok(Reply { outcome, turn }) => {
+                    Ok(Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis))
+                }
+                Err(Lost(why)) => outage.decide(op, &parts, Some(&why)),
             });
         };
         let deadline = Instant::now() + self.config.timeout;

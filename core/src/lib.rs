@@ -31,6 +31,9 @@ mod status;
 mod store;
 mod waiting;
 
+#[cfg(test)]
+mod twin_tests;
+
 pub use clock::ManualClock;
 pub use config::Builder;
 pub use decision::{Decision, Source};

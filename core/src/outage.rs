@@ -96,7 +96,12 @@ struct Seen {
 }
 
 impl Outage {
-    pub(crate) fn new(clock: Clock, timeout: Duration, max_keys: usize, membership: Arc<Membership>) -> Arc<Self> {
+    pub(crate) fn new(
+        clock: Clock,
+        timeout: Duration,
+        max_keys: usize,
+        membership: Arc<Membership>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Outage {
             clock,
             timeout,
@@ -123,11 +128,12 @@ impl Outage {
         self.state.load(Ordering::Acquire) == StoreState::Out as u8 || self.stalled.load(Ordering::Acquire)
     }
 
-    /// Decides a call that the store has not answered.
-    pub(crate) fn decide(&self, op: Op, parts: &[Part<'_>]) -> Result<Answered> {
+    /// Decides a call that the store has not answered; `why`, where that is known of this call.
+    pub(crate) fn decide(&self, op: Op, parts: &[Part<'_>], why: Option<&str>) -> Result<Answered> {
         let modes = || parts.iter().map(|part| part.plan.on_outage);
         if modes().any(|mode| mode == OnOutage::Raise) {
-            let why = lock(&self.details).last_error.clone().unwrap_or_else(|| "no answer in time".to_owned());
+            let last = || lock(&self.details).last_error.clone();
+            let why = why.map(str::to_owned).or_else(last).unwrap_or_default();
             return Err(Error::new(ErrorKind::Outage, format!("the store can't be reached: {why}")));
         }
         if modes().any(|mode| mode == OnOutage::Deny) {
@@ -144,7 +150,8 @@ impl Outage {
         let shared: SmallVec<[Part<'_>; 1]> =
             parts.iter().filter(|part| part.plan.on_outage == OnOutage::Share).copied().collect();
         let takes = matches!(op, Op::Take { .. } | Op::Hold(_) | Op::Peek);
-        let nothing = |part: &Part<'_>| part.plan.spec.rules.iter().any(|rule| rules.standing.share(rule).is_none());
+        let nothing =
+            |part: &Part<'_>| part.plan.spec.rules.iter().any(|rule| rules.standing.share(rule).is_none());
         if shared.iter().any(nothing) {
             return Ok(flat(parts, !takes));
         }
@@ -253,7 +260,8 @@ impl Outage {
         status.since = details.since;
         status.last_error.clone_from(&details.last_error);
         let standing = self.membership.standing();
-        (status.processes, status.rank) = standing.map_or((0, 0), |standing| (standing.processes, standing.rank));
+        (status.processes, status.rank) =
+            standing.map_or((0, 0), |standing| (standing.processes, standing.rank));
         status.local_keys = self.shares.keys() as u64;
         status.refused_full = self.shares.refused_full();
     }

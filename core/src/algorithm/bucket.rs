@@ -47,7 +47,7 @@ impl Level {
     }
 
     /// Drains up to `now`. `full` is the debt of a limit that is used up.
-    pub(crate) fn load(&mut self, rate: &RefillRate, full: u64, now: Micros) {
+    pub(crate) fn load(&mut self, rate: &RefillRate, full: u64, now: Micros) -> bool {
         if self.unit == 0 {
             *self = Level::new(rate, 0, now);
         }
@@ -55,15 +55,19 @@ impl Level {
             self.debt = rescale(self.debt, self.unit, rate.token).min(full);
             self.unit = rate.token;
         }
-        if self.time > now {
-            if self.time - now > rate.time(full) {
-                self.time = now;
-            }
-        } else {
+        let stepped = self.time > now && self.time - now > rate.time(full);
+        if stepped {
+            self.time = now;
+        } else if self.time <= now {
             let elapsed = now - self.time;
             self.debt = if elapsed >= rate.time(self.debt) { 0 } else { self.debt - elapsed * rate.flow };
             self.time = now;
         }
+        stepped
+    }
+
+    pub(crate) fn fresh_at(&self, rate: &RefillRate) -> Micros {
+        if self.debt == 0 { 0 } else { self.time + rate.time(self.debt) }
     }
 
     /// The script's reply: the debt, and how far the state's time is ahead of now.
@@ -73,13 +77,16 @@ impl Level {
 
     /// Gives back a place that was taken when debt and time were as in `mark`, as far as nobody
     /// has taken a later one. `before` is the debt at which its turn comes.
-    pub(crate) fn cancel(&mut self, rate: &RefillRate, units: u64, before: u64, mark: [u64; 2]) {
+    pub(crate) fn cancel(&mut self, rate: &RefillRate, units: u64, before: u64, mark: [u64; 2]) -> bool {
         let [debt, time] = mark;
         let drained = self.time.saturating_sub(time).saturating_mul(rate.flow);
-        if drained.saturating_add(before) < debt {
-            let later = self.debt.saturating_add(drained).saturating_sub(debt);
-            self.debt -= units.saturating_sub(later).min(self.debt);
+        if drained.saturating_add(before) >= debt {
+            return false;
         }
+        let later = self.debt.saturating_add(drained).saturating_sub(debt);
+        let back = units.saturating_sub(later).min(self.debt);
+        self.debt -= back;
+        back > 0
     }
 }
 

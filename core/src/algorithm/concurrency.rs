@@ -23,7 +23,7 @@ const MAX_NAMELESS: u64 = 100_000;
 pub(crate) type Holder = u64;
 
 /// A key's state: who holds a permit, and until when.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Holders {
     deadlines: BTreeMap<Holder, Micros>,
     /// Who the next permit goes to; 0 is nobody by name.
@@ -52,30 +52,44 @@ impl Concurrency {
 
     /// Moves a holder's deadline ahead; false where it is no longer a holder.
     pub(crate) fn renew(&self, state: &mut Holders, now: Micros, holder: Holder) -> bool {
-        match state.deadlines.get_mut(&holder) {
-            Some(deadline) => {
-                *deadline = now + self.ttl;
-                true
-            }
-            None => false,
-        }
+        self.change(state, now, holder, Some(now + self.ttl))
     }
 
     /// Frees a holder's permit; false where it is no longer a holder.
-    pub(crate) fn release(&self, state: &mut Holders, holder: Holder) -> bool {
-        state.deadlines.remove(&holder).is_some()
+    pub(crate) fn release(&self, state: &mut Holders, now: Micros, holder: Holder) -> bool {
+        self.change(state, now, holder, None)
+    }
+
+    fn change(&self, state: &mut Holders, now: Micros, holder: Holder, deadline: Option<Micros>) -> bool {
+        let holds = state.deadlines.get(&holder).is_some_and(|deadline| *deadline > now);
+        if holds {
+            state.deadlines.remove(&holder);
+            state.deadlines.extend(deadline.map(|deadline| (holder, deadline)));
+            state.deadlines.retain(|_, deadline| *deadline > now);
+        }
+        holds
+    }
+}
+
+impl Holders {
+    fn live(&self, now: Micros) -> impl Iterator<Item = Micros> {
+        self.deadlines.values().copied().filter(move |deadline| *deadline > now)
     }
 }
 
 impl Step for Concurrency {
     type State = Holders;
 
-    fn load(&self, state: &mut Holders, now: Micros) {
-        state.deadlines.retain(|_, deadline| *deadline > now);
+    /// Who has run out is dropped only when something changes.
+    fn load(&self, state: &mut Holders, now: Micros) -> bool {
+        let longest = now + self.ttl;
+        let mut stepped = false;
         // Deadlines further ahead than a ttl come from a clock that stepped back.
-        for deadline in state.deadlines.values_mut() {
-            *deadline = (*deadline).min(now + self.ttl);
+        for deadline in state.deadlines.values_mut().filter(|deadline| **deadline > longest) {
+            *deadline = longest;
+            stepped = true;
         }
+        stepped
     }
 
     fn fit(&self, state: &Holders, now: Micros, ask: &Ask) -> u64 {
@@ -84,18 +98,23 @@ impl Step for Concurrency {
 
     /// One permit for who is next, or some for nobody by name.
     fn spend(&self, state: &mut Holders, now: Micros, units: u64) {
-        let names = if state.next == 0 { NAMELESS..NAMELESS + units.min(MAX_NAMELESS) } else { state.next..state.next + 1 };
+        let names = if state.next == 0 {
+            NAMELESS..NAMELESS + units.min(MAX_NAMELESS)
+        } else {
+            state.next..state.next + 1
+        };
+        state.deadlines.retain(|_, deadline| *deadline > now);
         state.deadlines.extend(names.map(|name| (name, now + self.ttl)));
     }
 
     fn give(&self, _state: &mut Holders, _now: Micros, _units: u64) {}
 
-    fn left(&self, state: &Holders, _now: Micros) -> u64 {
-        self.permits.saturating_sub(state.deadlines.len() as u64)
+    fn left(&self, state: &Holders, now: Micros) -> u64 {
+        self.permits.saturating_sub(state.live(now).count() as u64)
     }
 
     fn view(&self, state: &Holders, now: Micros, _cost: u64) -> View {
-        let first = state.deadlines.values().min().map_or(0, |deadline| deadline - now);
+        let first = state.live(now).min().map_or(0, |deadline| deadline - now);
         let last = self.fresh_at(state).saturating_sub(now);
         [self.left(state, now), first, last]
     }

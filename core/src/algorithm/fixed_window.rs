@@ -60,12 +60,14 @@ impl FixedWindow {
 impl Step for FixedWindow {
     type State = Window;
 
-    fn load(&self, state: &mut Window, now: Micros) {
+    fn load(&self, state: &mut Window, now: Micros) -> bool {
+        let stepped = state.end > now && state.end - now > self.period;
         if state.end <= now {
             *state = Window { used: 0, end: self.window_end(now) };
-        } else if state.end - now > self.period {
+        } else if stepped {
             state.end = self.window_end(now);
         }
+        stepped
     }
 
     fn fit(&self, state: &Window, _now: Micros, ask: &Ask) -> u64 {

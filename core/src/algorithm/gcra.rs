@@ -78,7 +78,7 @@ impl Gcra {
 impl Step for Gcra {
     type State = Arrival;
 
-    fn load(&self, state: &mut Arrival, now: Micros) {
+    fn load(&self, state: &mut Arrival, now: Micros) -> bool {
         let flow = self.rate.flow;
         if state.flow == 0 {
             *state = Arrival { time: now, fraction: 0, flow, written: None };
@@ -92,15 +92,22 @@ impl Step for Gcra {
         let refill = self.time(self.full());
         match state.written {
             // Written in a future further away than a full refill: taken as written now.
-            Some(written) if written > now + refill => state.time = now + (state.time - written),
+            Some(written) if written > now + refill => {
+                state.time = now + (state.time - written);
+                let debt = self.debt(state, now);
+                self.set(state, now, debt);
+                return true;
+            }
             None if state.time > now + 2 * refill => {
                 self.set(state, now, self.full());
+                return true;
             }
             _ => {}
         }
         if state.time < now {
             (state.time, state.fraction) = (now, 0);
         }
+        false
     }
 
     fn fit(&self, state: &Arrival, now: Micros, ask: &Ask) -> u64 {
@@ -155,15 +162,19 @@ impl Step for Gcra {
         [now + micros(debt / flow), micros(debt % flow)]
     }
 
-    fn cancel(&self, state: &mut Arrival, now: Micros, cost: u64, mark: Mark) {
+    fn cancel(&self, state: &mut Arrival, now: Micros, cost: u64, mark: Mark) -> bool {
         let [time, fraction] = mark;
         let own = self.flowing(time.saturating_sub(now)) + u128::from(fraction);
         let debt = self.debt(state, now);
-        if own > self.full() {
-            let later = debt.saturating_sub(own);
-            let back = self.units(cost).saturating_sub(later).min(debt);
+        if own <= self.full() {
+            return false;
+        }
+        let later = debt.saturating_sub(own);
+        let back = self.units(cost).saturating_sub(later).min(debt);
+        if back > 0 {
             self.set(state, now, debt - back);
         }
+        back > 0
     }
 }
 

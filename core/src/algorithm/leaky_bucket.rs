@@ -41,8 +41,8 @@ impl LeakyBucket {
 impl Step for LeakyBucket {
     type State = Level;
 
-    fn load(&self, state: &mut Level, now: Micros) {
-        state.load(&self.rate, self.full + self.rate.token, now);
+    fn load(&self, state: &mut Level, now: Micros) -> bool {
+        state.load(&self.rate, self.full + self.rate.token, now)
     }
 
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
@@ -69,7 +69,7 @@ impl Step for LeakyBucket {
     }
 
     fn fresh_at(&self, state: &Level) -> Micros {
-        state.time + self.rate.time(state.debt)
+        state.fresh_at(&self.rate)
     }
 
     /// The one whose slot is now, and those who wait.
@@ -101,8 +101,8 @@ impl Step for LeakyBucket {
         [view[0].saturating_sub(later * self.rate.token), now + view[1]]
     }
 
-    fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) {
+    fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) -> bool {
         let units = cost * self.rate.token;
-        state.cancel(&self.rate, units, units, mark);
+        state.cancel(&self.rate, units, units, mark)
     }
 }

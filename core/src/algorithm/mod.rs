@@ -44,9 +44,10 @@ pub(crate) trait Step {
     /// What is kept for a key. The default is a key that was never used.
     type State: Default;
 
-    /// Brings the state to `now`: refills, drops what has expired, converts a changed spec's
-    /// units, and settles a clock that stepped.
-    fn load(&self, state: &mut Self::State, now: Micros);
+    /// Brings the state to `now`: refills, drops what has expired, and converts a changed spec's
+    /// units. A clock that stepped far back is settled, and it is said: that is to be kept even
+    /// if the call is refused, or the state would stand still until the clock is where it was.
+    fn load(&self, state: &mut Self::State, now: Micros) -> bool;
     /// How many of the calls asked for are admitted. The cost is above 0.
     fn fit(&self, state: &Self::State, now: Micros, ask: &Ask) -> u64;
     /// Takes `units`.
@@ -74,8 +75,11 @@ pub(crate) trait Step {
     fn mark(&self, _view: &View, _now: Micros, _later: u64) -> Mark {
         [0, 0]
     }
-    /// Gives back a turn that has not come, as far as nobody has taken a later one.
-    fn cancel(&self, _state: &mut Self::State, _now: Micros, _cost: u64, _mark: Mark) {}
+    /// Gives back a turn that has not come, as far as nobody has taken a later one; says whether
+    /// there was something to give back.
+    fn cancel(&self, _state: &mut Self::State, _now: Micros, _cost: u64, _mark: Mark) -> bool {
+        false
+    }
 }
 
 /// The part of a decision that depends on the state.
@@ -87,7 +91,7 @@ pub(crate) struct Report {
 }
 
 /// A key's state under any of the algorithms.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum State {
     TokenBucket(bucket::Level),
     Gcra(gcra::Arrival),
@@ -96,6 +100,17 @@ pub(crate) enum State {
     SlidingWindow(Box<sliding_window::Slices>),
     SlidingLog(Box<sliding_log::Log>),
     Concurrency(Box<concurrency::Holders>),
+}
+
+impl State {
+    /// What to go back to after a call that changes nothing: another spec may load the state
+    /// next, and must find it as it was written. `None` where loading loses nothing.
+    pub(crate) fn written(&self) -> Option<State> {
+        match self {
+            State::SlidingLog(_) | State::Concurrency(_) => None,
+            other => Some(other.clone()),
+        }
+    }
 }
 
 /// A rule with its numbers worked out: one of the algorithms.
@@ -167,8 +182,8 @@ impl Twin {
         }
     }
 
-    pub(crate) fn load(&self, state: &mut State, now: Micros) {
-        with_state!(self, state, |twin, state| twin.load(state, now));
+    pub(crate) fn load(&self, state: &mut State, now: Micros) -> bool {
+        with_state!(self, state, |twin, state| twin.load(state, now))
     }
 
     pub(crate) fn fit(&self, state: &State, now: Micros, ask: &Ask) -> u64 {
@@ -201,8 +216,8 @@ impl Twin {
         with_state!(self, state, |twin, state| twin.fresh_at(state))
     }
 
-    pub(crate) fn cancel(&self, state: &mut State, now: Micros, cost: u64, mark: Mark) {
-        with_state!(self, state, |twin, state| twin.cancel(state, now, cost, mark));
+    pub(crate) fn cancel(&self, state: &mut State, now: Micros, cost: u64, mark: Mark) -> bool {
+        with_state!(self, state, |twin, state| twin.cancel(state, now, cost, mark))
     }
 
     /// The state behind a view that was seen at `now`; where a view does not tell all, one that

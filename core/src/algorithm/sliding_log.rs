@@ -18,22 +18,45 @@ pub(crate) struct SlidingLog {
 }
 
 /// A key's state, oldest first: (time, running total). Empty is a key that was never used.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     entries: VecDeque<(Micros, u32)>,
+    /// The first entry that has not expired, as of the last `load`. What is before it is dropped
+    /// only when something is taken: a spec with a longer period may load the log next.
+    first: usize,
 }
 
 impl Log {
-    fn used(&self) -> u64 {
-        match (self.entries.front(), self.entries.back()) {
-            (Some(first), Some(last)) => u64::from(last.1.wrapping_sub(first.1)),
-            _ => 0,
-        }
+    fn new(time: Micros, used: u64) -> Self {
+        Log { entries: VecDeque::from([(0, 0), (time, wrapped(used))]), first: 1 }
     }
 
-    /// The units of all entries up to `entry`.
-    fn up_to(&self, entry: &(Micros, u32)) -> u64 {
-        u64::from(entry.1.wrapping_sub(self.entries.front().map_or(0, |first| first.1)))
+    /// The total before the window.
+    fn base(&self) -> u32 {
+        self.first.checked_sub(1).and_then(|index| self.entries.get(index)).map_or(0, |(_, total)| *total)
+    }
+
+    fn used(&self) -> u64 {
+        self.entries.back().map_or(0, |(_, total)| u64::from(total.wrapping_sub(self.base())))
+    }
+
+    /// The first entry of the window with which its units reach `units`.
+    fn reaching(&self, units: u64) -> usize {
+        let base = self.base();
+        let short = |(_, total): &(Micros, u32)| u64::from(total.wrapping_sub(base)) < units;
+        let (mut low, mut high) = (self.first, self.entries.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if short(&self.entries[middle]) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    fn drop_expired(&mut self) {
+        if self.first > 1 {
+            self.entries.drain(..self.first - 1);
+            self.first = 1;
+        }
     }
 }
 
@@ -46,7 +69,7 @@ impl SlidingLog {
     pub(super) fn revive(&self, view: &View, now: Micros) -> Log {
         match self.count.saturating_sub(view[0]) {
             0 => Log::default(),
-            used => Log { entries: VecDeque::from([(0, 0), (now, wrapped(used))]) },
+            used => Log::new(now, used),
         }
     }
 
@@ -58,20 +81,16 @@ impl SlidingLog {
 impl Step for SlidingLog {
     type State = Log;
 
-    fn load(&self, state: &mut Log, now: Micros) {
-        if let Some((last, _)) = state.entries.back()
-            && *last > now + self.period
-        {
-            // Written in a future further away than a window: all of it counts as used now.
-            let used = state.used();
-            state.entries = VecDeque::from([(0, 0), (now, wrapped(used))]);
+    fn load(&self, state: &mut Log, now: Micros) -> bool {
+        let stepped = state.entries.back().is_some_and(|(last, _)| *last > now + self.period);
+        if stepped {
+            // All of it counts as used now.
+            state.first = state.entries.len().min(1);
+            *state = Log::new(now, state.used());
         }
         let expired = state.entries.partition_point(|(time, _)| time + self.period <= now);
-        if expired == state.entries.len() {
-            state.entries.clear();
-        } else if expired > 1 {
-            state.entries.drain(..expired - 1);
-        }
+        state.first = expired.max(1).min(state.entries.len());
+        stepped
     }
 
     fn fit(&self, state: &Log, now: Micros, ask: &Ask) -> u64 {
@@ -79,27 +98,32 @@ impl Step for SlidingLog {
     }
 
     fn spend(&self, state: &mut Log, now: Micros, units: u64) {
-        if state.entries.is_empty() {
-            state.entries.push_back((0, 0));
+        if state.used() == 0 {
+            *state = Log::new(now, units);
+            return;
         }
-        let (last, total) = *state.entries.back().unwrap_or(&(0, 0));
-        let total = total.wrapping_add(wrapped(units));
-        if last >= now {
-            state.entries.pop_back();
+        state.drop_expired();
+        if let Some((last, total)) = state.entries.back_mut() {
+            let sum = total.wrapping_add(wrapped(units));
+            if *last >= now {
+                *total = sum;
+            } else {
+                state.entries.push_back((now, sum));
+            }
         }
-        state.entries.push_back((last.max(now), total));
     }
 
     /// The newest units are given back first.
     fn give(&self, state: &mut Log, _now: Micros, units: u64) {
         let keep = state.used().saturating_sub(units);
         if keep == 0 {
-            return state.entries.clear();
+            *state = Log::default();
+            return;
         }
-        let first = state.entries[0].1;
-        let cut = state.entries.partition_point(|(_, total)| u64::from(total.wrapping_sub(first)) < keep);
+        let (cut, total) = (state.reaching(keep), state.base().wrapping_add(wrapped(keep)));
         state.entries.truncate(cut + 1);
-        state.entries[cut].1 = first.wrapping_add(wrapped(keep));
+        state.entries[cut].1 = total;
+        state.drop_expired();
     }
 
     fn left(&self, state: &Log, _now: Micros) -> u64 {
@@ -111,14 +135,14 @@ impl Step for SlidingLog {
         let retry_after = if missing == 0 || cost > self.count {
             0
         } else {
-            let index = state.entries.partition_point(|entry| state.up_to(entry) < missing);
-            state.entries.get(index).map_or(0, |(time, _)| time + self.period - now)
+            state.entries.get(state.reaching(missing)).map_or(0, |(time, _)| time + self.period - now)
         };
         [self.left(state, now), retry_after, self.fresh_at(state).saturating_sub(now)]
     }
 
     fn fresh_at(&self, state: &Log) -> Micros {
-        state.entries.back().map_or(0, |(time, _)| time + self.period)
+        let last = state.entries.back().filter(|_| state.used() > 0);
+        last.map_or(0, |(time, _)| time + self.period)
     }
 
     fn limit(&self) -> u64 {

@@ -5,6 +5,8 @@
 //! all of the `buckets` before it, which together cover every window that ends now; so it is
 //! strict, and admits at most 1/buckets less than an exact log. From: Hystrix's rolling counts.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::{Ask, Report, Step, View};
 use crate::clock::Micros;
 use crate::spec::Rule;
@@ -18,11 +20,11 @@ pub(crate) struct SlidingWindow {
 
 /// A key's state: the newest slice's number on the grid, and the units in it and in those
 /// before it, newest first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Slices {
     period: Micros,
     newest: u64,
-    units: Vec<u64>,
+    units: SmallVec<[u32; 11]>,
 }
 
 impl SlidingWindow {
@@ -36,8 +38,8 @@ impl SlidingWindow {
 
     /// All that was used counts as used now.
     pub(super) fn revive(&self, view: &View, now: Micros) -> Slices {
-        let mut units = vec![0; self.slots()];
-        units[0] = self.count.saturating_sub(view[0]);
+        let mut units = smallvec![0; self.slots()];
+        units[0] = whole(self.count.saturating_sub(view[0]));
         Slices { period: self.period, newest: self.slice(now), units }
     }
 
@@ -64,13 +66,13 @@ impl SlidingWindow {
 impl Step for SlidingWindow {
     type State = Slices;
 
-    fn load(&self, state: &mut Slices, now: Micros) {
+    fn load(&self, state: &mut Slices, now: Micros) -> bool {
         let slice = self.slice(now);
         let slots = self.slots();
         if state.period != self.period || state.units.len() != slots {
             // Another grid: all that was used counts as used now.
-            let used = state.units.iter().sum();
-            *state = Slices { period: self.period, newest: slice, units: vec![0; slots] };
+            let used = whole(state.units.iter().copied().map(u64::from).sum());
+            *state = Slices { period: self.period, newest: slice, units: smallvec![0; slots] };
             state.units[0] = used;
         } else if slice > state.newest {
             let passed = usize::try_from(slice - state.newest).unwrap_or(usize::MAX).min(slots);
@@ -79,7 +81,9 @@ impl Step for SlidingWindow {
             state.newest = slice;
         } else if state.newest - slice > self.buckets {
             state.newest = slice;
+            return true;
         }
+        false
     }
 
     fn fit(&self, state: &Slices, now: Micros, ask: &Ask) -> u64 {
@@ -87,20 +91,20 @@ impl Step for SlidingWindow {
     }
 
     fn spend(&self, state: &mut Slices, _now: Micros, units: u64) {
-        state.units[0] += units;
+        state.units[0] += whole(units);
     }
 
     /// The newest units are given back first.
     fn give(&self, state: &mut Slices, _now: Micros, mut units: u64) {
         for slice in &mut state.units {
-            let back = units.min(*slice);
-            *slice -= back;
+            let back = units.min(u64::from(*slice));
+            *slice -= whole(back);
             units -= back;
         }
     }
 
     fn left(&self, state: &Slices, _now: Micros) -> u64 {
-        self.count.saturating_sub(state.units.iter().sum())
+        self.count.saturating_sub(state.units.iter().copied().map(u64::from).sum())
     }
 
     fn view(&self, state: &Slices, now: Micros, cost: u64) -> View {
@@ -110,7 +114,7 @@ impl Step for SlidingWindow {
             if missing > 0 && cost <= self.count {
                 retry_after = self.leaves(state, age as u64) - now;
             }
-            missing = missing.saturating_sub(*units);
+            missing = missing.saturating_sub(u64::from(*units));
         }
         let fresh_at = self.fresh_at(state);
         [self.left(state, now), retry_after, fresh_at.saturating_sub(now)]
@@ -136,4 +140,9 @@ impl Step for SlidingWindow {
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         view[1]
     }
+}
+
+/// Units in a window are at most 10^9.
+fn whole(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
 }

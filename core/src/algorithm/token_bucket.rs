@@ -35,8 +35,8 @@ impl TokenBucket {
 impl Step for TokenBucket {
     type State = Level;
 
-    fn load(&self, state: &mut Level, now: Micros) {
-        state.load(&self.rate, self.full, now);
+    fn load(&self, state: &mut Level, now: Micros) -> bool {
+        state.load(&self.rate, self.full, now)
     }
 
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
@@ -61,7 +61,7 @@ impl Step for TokenBucket {
     }
 
     fn fresh_at(&self, state: &Level) -> Micros {
-        state.time + self.rate.time(state.debt)
+        state.fresh_at(&self.rate)
     }
 
     fn limit(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Step for TokenBucket {
         [view[0].saturating_sub(later * self.rate.token), now + view[1]]
     }
 
-    fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) {
-        state.cancel(&self.rate, cost * self.rate.token, self.full, mark);
+    fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) -> bool {
+        state.cancel(&self.rate, cost * self.rate.token, self.full, mark)
     }
 }

@@ -123,6 +123,8 @@ fn fail(jobs: impl IntoIterator<Item = Job>, why: &Lost) {
 struct Run {
     op: Op,
     program: Arc<Program>,
+    /// Whether Redis should know the program.
+    known: bool,
     entries: Vec<Entry>,
     /// The jobs of each entry, by their place in the batch.
     jobs: Vec<SmallVec<[usize; 1]>>,
@@ -170,12 +172,8 @@ impl Batch {
             // A call may join a run only if no earlier call on its keys is in a later run.
             let run = open.get(&kind).copied().filter(|run| last.is_none_or(|(last, _)| last <= *run));
             let run = run.filter(|run| runs[*run].takes(job)).unwrap_or_else(|| {
-                runs.push(Run {
-                    op: job.op,
-                    program: programs.of(&job.parts),
-                    entries: Vec::new(),
-                    jobs: Vec::new(),
-                });
+                let (program, known) = programs.of(&job.parts);
+                runs.push(Run { op: job.op, program, known, entries: Vec::new(), jobs: Vec::new() });
                 runs.len() - 1
             });
             open.insert(kind, run);
@@ -199,7 +197,7 @@ impl Batch {
     pub(crate) fn pipeline(&self) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.runs.len());
         for run in &self.runs {
-            pipeline.add_command(run.command(true, self.now));
+            pipeline.add_command(run.command(run.known, self.now));
         }
         pipeline
     }

@@ -123,14 +123,24 @@ impl MemoryStore {
     /// Gives back a turn that has not come.
     pub(crate) fn cancel(&self, now: Micros, part: &Part<'_>, marks: &[Mark], rules: &dyn Rules) {
         let hash = self.hasher.hash_one(part.key);
-        let mut shard = lock(&self.shards[shard_of(&hash)]);
+        let shard = &mut *lock(&self.shards[shard_of(&hash)]);
         for (index, mark) in marks.iter().enumerate() {
             let twin = rules.twin(part, index);
             let (id, key) = (part.plan.members[index].id, part.key);
-            if let Some(slot) = shard.slots.find_mut(mix(hash, id), |slot| slot.is(id, key)) {
-                twin.load(&mut slot.state, now);
-                twin.cancel(&mut slot.state, now, part.cost, *mark);
+            let Ok(mut entry) = shard.slots.find_entry(mix(hash, id), |slot| slot.is(id, key)) else {
+                continue;
+            };
+            let slot = entry.get_mut();
+            let before = slot.state.written();
+            let settled = twin.load(&mut slot.state, now);
+            if twin.cancel(&mut slot.state, now, part.cost, *mark) || settled {
                 slot.fresh_at = twin.fresh_at(&slot.state);
+                shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
+                if slot.fresh_at <= now {
+                    entry.remove();
+                }
+            } else if let Some(before) = before {
+                slot.state = before;
             }
         }
     }
@@ -153,8 +163,13 @@ impl Steps<'_> {
             let twin = self.rules.twin(part, index);
             let found = shard.slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, part.key));
             let fits = if let Some(slot) = found {
-                twin.load(&mut slot.state, self.now);
-                twin.fit(&slot.state, self.now, &ask)
+                let before = slot.state.written();
+                let settled = twin.load(&mut slot.state, self.now);
+                let fits = twin.fit(&slot.state, self.now, &ask);
+                if let Some(before) = before.filter(|_| !settled) {
+                    slot.state = before;
+                }
+                fits
             } else {
                 missing += 1;
                 let state = self.rules.state(part, index, self.now);
@@ -185,13 +200,18 @@ impl Steps<'_> {
             match entry {
                 Entry::Occupied(mut entry) => {
                     let slot = entry.get_mut();
-                    twin.load(&mut slot.state, self.now);
-                    self.change(&twin, &mut slot.state, part.cost, takes, admitted);
-                    slot.fresh_at = twin.fresh_at(&slot.state);
-                    shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
+                    let before = slot.state.written();
+                    let settled = twin.load(&mut slot.state, self.now);
+                    let changed = self.change(&twin, &mut slot.state, part.cost, takes, admitted);
                     views.push(twin.view(&slot.state, self.now, part.cost));
-                    if slot.fresh_at <= self.now {
-                        entry.remove();
+                    if changed || settled {
+                        slot.fresh_at = twin.fresh_at(&slot.state);
+                        shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
+                        if slot.fresh_at <= self.now {
+                            entry.remove();
+                        }
+                    } else if let Some(before) = before {
+                        slot.state = before;
                     }
                 }
                 Entry::Vacant(entry) => {
@@ -209,30 +229,37 @@ impl Steps<'_> {
         Ok(views)
     }
 
-    fn change(&self, twin: &Twin, state: &mut State, cost: u64, takes: bool, admitted: &mut u64) {
+    /// Says whether there was something to change.
+    fn change(&self, twin: &Twin, state: &mut State, cost: u64, takes: bool, admitted: &mut u64) -> bool {
         match (self.op, twin, &mut *state) {
             (Op::Hold(holder), _, State::Concurrency(holders)) if takes => {
                 holders.next = holder;
                 twin.spend(state, self.now, cost);
             }
             (Op::Take { .. } | Op::Hold(_), ..) if takes => twin.spend(state, self.now, cost),
-            (Op::Refund, ..) => twin.give(state, self.now, cost),
+            (Op::Refund, ..) if cost > 0 => twin.give(state, self.now, cost),
             (Op::Debit, ..) => {
                 let units = cost.min(twin.left(state, self.now));
+                if units == 0 {
+                    return false;
+                }
                 twin.spend(state, self.now, units);
             }
             (Op::Renew(holder), Twin::Concurrency(twin), State::Concurrency(holders)) => {
                 *admitted = u64::from(twin.renew(holders, self.now, holder));
+                return *admitted > 0;
             }
             (Op::Release(holder), Twin::Concurrency(twin), State::Concurrency(holders)) => {
-                *admitted = u64::from(twin.release(holders, holder));
+                *admitted = u64::from(twin.release(holders, self.now, holder));
+                return *admitted > 0;
             }
             (Op::Reset, ..) => {
                 *state = twin.fresh();
                 twin.load(state, self.now);
             }
-            _ => {}
+            _ => return false,
         }
+        true
     }
 }
 

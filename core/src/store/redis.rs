@@ -7,11 +7,11 @@ use rand::Rng;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::Outcome;
 use super::batch::{Batch, Job, Lost, Queue};
 use super::connection::Link;
 use super::script::{Entry, Programs};
 use super::target::Target;
-use super::Outcome;
 use crate::clock::Clock;
 use crate::membership::Membership;
 
@@ -154,8 +154,10 @@ impl Store {
                 let mut sending = std::pin::pin!(other.send(&commands));
                 let mut stalled_since = None;
                 loop {
-                    let first = [batch.first_deadline(), self.queue.first_deadline()].into_iter().flatten().min();
-                    let late = stalled_since.map_or_else(|| first.unwrap_or_else(far), |since: Instant| since + SILENCE);
+                    let first =
+                        [batch.first_deadline(), self.queue.first_deadline()].into_iter().flatten().min();
+                    let late = stalled_since
+                        .map_or_else(|| first.unwrap_or_else(far), |since: Instant| since + SILENCE);
                     tokio::select! {
                         biased;
                         replies = &mut sending => {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
@@ -12,7 +13,7 @@ use crate::algorithm::View;
 use crate::key;
 use crate::spec::Algorithm;
 
-const EXACT: &str = include_str!("../../lua/exact.lua");
+const COMMON: &str = include_str!("../../lua/common.lua");
 const BUCKET: &str = include_str!("../../lua/bucket.lua");
 const RUN: &str = include_str!("../../lua/run.lua");
 const MEMBERSHIP: &str = include_str!("../../lua/membership.lua");
@@ -33,7 +34,7 @@ impl Program {
     /// The program with the rules of these algorithms.
     fn of_rules(algorithms: &BTreeSet<Algorithm>) -> Program {
         let mut text = String::from("local rules = {}\n");
-        text.push_str(EXACT);
+        text.push_str(COMMON);
         if algorithms.contains(&Algorithm::TokenBucket) || algorithms.contains(&Algorithm::LeakyBucket) {
             text.push_str(BUCKET);
         }
@@ -75,22 +76,24 @@ fn source(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// The programs in use, by their algorithms. There are at most 2^7.
+/// The programs that a connection has used, by their algorithms. There are at most 2^7.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    known: Vec<(BTreeSet<Algorithm>, std::sync::Arc<Program>)>,
+    known: Vec<(BTreeSet<Algorithm>, Arc<Program>)>,
 }
 
 impl Programs {
-    pub(crate) fn of(&mut self, parts: &[OwnedPart]) -> std::sync::Arc<Program> {
+    /// The program for these parts, and whether Redis should know it by now. What is new goes in
+    /// full, so that no call is overtaken by those behind it.
+    pub(crate) fn of(&mut self, parts: &[OwnedPart]) -> (Arc<Program>, bool) {
         let rules = parts.iter().flat_map(|part| &part.plan.spec.rules);
         let algorithms: BTreeSet<Algorithm> = rules.map(|rule| rule.algorithm).collect();
         if let Some((_, program)) = self.known.iter().find(|(known, _)| *known == algorithms) {
-            return std::sync::Arc::clone(program);
+            return (Arc::clone(program), true);
         }
-        let program = std::sync::Arc::new(Program::of_rules(&algorithms));
-        self.known.push((algorithms, std::sync::Arc::clone(&program)));
-        program
+        let program = Arc::new(Program::of_rules(&algorithms));
+        self.known.push((algorithms, Arc::clone(&program)));
+        (program, false)
     }
 }
 

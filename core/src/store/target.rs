@@ -43,7 +43,9 @@ impl Target {
     pub(crate) fn describe(&self) -> String {
         match self {
             Target::Memory => "memory://".to_owned(),
-            Target::Redis(info) => format!("redis at {}, database {}", info.addr(), info.redis_settings().db()),
+            Target::Redis(info) => {
+                format!("redis at {}, database {}", info.addr(), info.redis_settings().db())
+            }
         }
     }
 }

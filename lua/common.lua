@@ -1,4 +1,5 @@
--- Exact arithmetic where a product would pass 2^53, the end of Lua's whole numbers.
+-- What all scripts share: exact arithmetic, where a product would pass 2^53, the end of Lua's
+-- whole numbers, and how long a key lives.
 
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local EXACT = 2 ^ 53
@@ -18,4 +19,10 @@ local function muldiv(a, b, c)
     digit = digit / 128
   end
   return quotient, remainder
+end
+
+-- For how many milliseconds to keep a state that is as good as fresh after `us`. Under a clock
+-- that is moved by hand Redis's own time says nothing, and an hour is enough for a test.
+local function lifetime(us)
+  return max(1, ceil(us / 1000), ARGV[1] ~= '' and 3600000 or 0)
 end

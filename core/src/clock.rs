@@ -1,8 +1,8 @@
 //! Time: the machine's own, or one that a test moves by hand.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
@@ -11,6 +11,8 @@ pub(crate) type Micros = u64;
 
 /// The largest whole number that a double, Lua's only number, holds together with all below it.
 pub(crate) const MAX_EXACT: u64 = 1 << 53;
+
+static STARTED: OnceLock<Instant> = OnceLock::new();
 
 /// Where a limiter takes its time from.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +27,14 @@ impl Clock {
     pub(crate) fn now(&self) -> Micros {
         match self {
             Clock::System => system_now(),
+            Clock::Manual(clock) => clock.now_micros(),
+        }
+    }
+
+    /// A time that runs evenly, for measuring how long ago something was.
+    pub(crate) fn steady(&self) -> Micros {
+        match self {
+            Clock::System => micros(STARTED.get_or_init(Instant::now).elapsed()),
             Clock::Manual(clock) => clock.now_micros(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -12,6 +12,7 @@ use crate::algorithm::{Mark, Twin};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::decision::{Decision, Source};
+use crate::deny_cache::DenyCache;
 use crate::error::{Error, Result};
 use crate::key;
 use crate::membership::Membership;
@@ -80,6 +81,7 @@ enum Backend {
 struct Redis {
     queue: Arc<Queue>,
     outage: Arc<Outage>,
+    denied: Arc<DenyCache>,
     /// Says that the limiter is closed; its end says so too.
     closing: watch::Sender<bool>,
 }
@@ -121,7 +123,8 @@ impl Engine {
             watcher: Arc::clone(&outage) as _,
         };
         runtime::handle()?.spawn(store.run(closed));
-        Ok(Redis { queue, outage, closing })
+        let denied = Arc::new(DenyCache::new(self.config.deny_cache, *max_keys, clock.clone()));
+        Ok(Redis { queue, outage, denied, closing })
     }
 
     /// What the limiter is, without secrets.
@@ -146,7 +149,8 @@ impl Engine {
             let head = format!("{}:{}:{escaped}{index}:{{", self.config.prefix, rule.algorithm.as_str());
             Member { twin: Twin::new(rule), id: key::state_id(&head), head }
         });
-        Ok(Plan { name: name.to_owned(), members: members.collect(), spec, on_outage })
+        let id = key::state_id(&format!("{name}\n{spec}"));
+        Ok(Plan { name: name.to_owned(), id, members: members.collect(), spec, on_outage })
     }
 
     /// Decides without waiting, where that can be done; `None` sends the caller to
@@ -154,27 +158,39 @@ impl Engine {
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
-            Ok(Backend::Redis(redis)) if redis.outage.is_here() => Some(redis.outage.decide(op, parts, None)),
-            Ok(Backend::Redis(_)) => None,
+            Ok(Backend::Redis(redis)) => match redis.denied.get(op, parts) {
+                Some(decision) => Some(Ok(Answered {
+                    decisions: smallvec![decision],
+                    marks: SmallVec::new(),
+                    source: Source::DenyCache,
+                })),
+                None if redis.outage.is_here() => {
+                    redis.denied.saw(op, parts, None);
+                    Some(redis.outage.decide(op, parts, None))
+                }
+                None => None,
+            },
             Err(error) => Some(Err(error)),
         }
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
     pub(crate) fn submit(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
-        let Redis { queue, outage, .. } = match self.backend() {
+        let Redis { queue, outage, denied, .. } = match self.backend() {
             Ok(Backend::Redis(redis)) if !redis.outage.is_here() => redis,
             _ => {
                 let borrowed: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
                 return done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
             }
         };
-        let (outage, own) = (Arc::clone(outage), parts.clone());
+        let (outage, denied, own) = (Arc::clone(outage), Arc::clone(denied), parts.clone());
         let finish = move |reply: std::result::Result<Reply, Lost>| {
             let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
             done(match reply {
                 Ok(Reply { outcome, turn }) => {
-                    Ok(Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis))
+                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
+                    denied.saw(op, &parts, answered.decision());
+                    Ok(answered)
                 }
                 Err(Lost(why)) => outage.decide(op, &parts, Some(&why)),
             });
@@ -221,7 +237,10 @@ impl Engine {
                 status.local_keys = store.keys() as u64;
                 status.refused_full = store.refused_full();
             }
-            Some(Backend::Redis(redis)) => redis.outage.fill(&mut status),
+            Some(Backend::Redis(redis)) => {
+                redis.outage.fill(&mut status);
+                status.deny_cache_keys = redis.denied.keys() as u64;
+            }
             None => {}
         }
         if self.closed.load(Ordering::Acquire) {

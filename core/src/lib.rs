@@ -18,6 +18,7 @@ mod cache;
 mod clock;
 mod config;
 mod decision;
+mod deny_cache;
 mod engine;
 mod error;
 mod key;

@@ -74,12 +74,19 @@ pub(crate) struct Outage {
     /// The states of this process's shares.
     shares: MemoryStore,
     /// What was last seen in the store.
-    seen: Mutex<Recent<Seen>>,
-    debts: Mutex<HashMap<(u64, Box<[u8]>), OwnedPart>>,
+    seen: Recent<Seen>,
+    debts: Mutex<HashMap<Place, OwnedPart>>,
     in_debt: AtomicBool,
     max_keys: usize,
     /// To hand to the jobs that pay debts.
     this: std::sync::Weak<Outage>,
+}
+
+/// Where a debt is: the state and the key.
+type Place = (u64, Box<[u8]>);
+
+fn place(id: u64, key: &[u8]) -> Place {
+    (id, key.into())
 }
 
 struct Details {
@@ -115,7 +122,7 @@ impl Outage {
                 standing: Standing { processes: 1, rank: 0 },
             }),
             shares: MemoryStore::new(max_keys),
-            seen: Mutex::new(Recent::new(max_keys)),
+            seen: Recent::new(max_keys),
             debts: Mutex::new(HashMap::new()),
             in_debt: AtomicBool::new(false),
             max_keys,
@@ -199,7 +206,7 @@ impl Outage {
     fn owe(&self, parts: &[Part<'_>]) {
         let mut debts = lock(&self.debts);
         for part in parts.iter().filter(|part| part.cost > 0 && part.plan.has_units()) {
-            let place = (part.plan.members[0].id, Box::from(part.key));
+            let place = place(part.state_id(), part.key);
             if let Some(debt) = debts.get_mut(&place) {
                 debt.cost = debt.cost.saturating_add(part.cost).min(1 << 44);
             } else if debts.len() < self.max_keys {
@@ -212,7 +219,7 @@ impl Outage {
     fn forgive(&self, parts: &[Part<'_>]) {
         let mut debts = lock(&self.debts);
         for part in parts {
-            if let Some(debt) = debts.get_mut(&(part.plan.members[0].id, Box::from(part.key))) {
+            if let Some(debt) = debts.get_mut(&place(part.state_id(), part.key)) {
                 debt.cost = debt.cost.saturating_sub(part.cost);
             }
         }
@@ -220,18 +227,17 @@ impl Outage {
 
     fn forget(&self, parts: &[Part<'_>]) {
         let mut debts = lock(&self.debts);
-        let mut seen = lock(&self.seen);
         for part in parts {
-            debts.remove(&(part.plan.members[0].id, Box::from(part.key)));
+            debts.remove(&place(part.state_id(), part.key));
             for member in &part.plan.members {
-                seen.remove(member.id, part.key);
+                self.seen.remove(member.id, part.key);
             }
         }
     }
 
     fn owed(&self, part: &Part<'_>) -> u64 {
         let debts = lock(&self.debts);
-        debts.get(&(part.plan.members[0].id, Box::from(part.key))).map_or(0, |debt| debt.cost)
+        debts.get(&place(part.state_id(), part.key)).map_or(0, |debt| debt.cost)
     }
 
     /// Jobs that take what is owed. A debt whose job is lost is owed again: twice is the safe
@@ -304,11 +310,10 @@ impl Watcher for Outage {
     fn saw(&self, entry: &Entry, outcome: &Outcome) {
         self.answered.store(true, Ordering::Release);
         let at = self.clock.now();
-        let mut seen = lock(&self.seen);
         for (part, views) in entry.parts.iter().zip(&outcome.views) {
             if part.plan.on_outage == OnOutage::Share {
                 for (member, view) in part.plan.members.iter().zip(views) {
-                    seen.put(member.id, &part.key, Seen { view: *view, at });
+                    self.seen.put(member.id, &part.key, Seen { view: *view, at });
                 }
             }
         }
@@ -321,7 +326,7 @@ impl Watcher for Outage {
         let mut debts = lock(&self.debts);
         let mut taken = Vec::new();
         for part in jobs.iter().flat_map(|job| &job.parts) {
-            taken.extend(debts.remove(&(part.plan.members[0].id, part.key.clone())));
+            taken.extend(debts.remove(&place(part.state_id(), &part.key)));
         }
         self.in_debt.store(!debts.is_empty(), Ordering::Release);
         drop(debts);
@@ -354,7 +359,7 @@ impl Rules for Shares<'_> {
     fn state(&self, part: &Part<'_>, index: usize, now: Micros) -> State {
         let share = self.twin(part, index);
         let whole = part.plan.members[index].twin;
-        let seen = lock(&self.outage.seen).get(part.plan.members[index].id, part.key);
+        let seen = self.outage.seen.get(part.plan.members[index].id, part.key);
         let mut state = share.fresh();
         share.load(&mut state, now);
         let Some(seen) = seen else { return state };

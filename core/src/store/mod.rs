@@ -23,6 +23,8 @@ use crate::spec::{Algorithm, Spec};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) name: String,
+    /// Names the limit with its spec, in this process's memory.
+    pub(crate) id: u64,
     pub(crate) spec: Spec,
     pub(crate) members: SmallVec<[Member; 1]>,
     pub(crate) on_outage: OnOutage,
@@ -84,6 +86,11 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Names the state under whatever spec, in this process's memory.
+    pub(crate) fn state_id(&self) -> u64 {
+        self.plan.members[0].id
+    }
+
     pub(crate) fn owned(&self) -> OwnedPart {
         OwnedPart {
             plan: Arc::clone(self.plan),
@@ -105,6 +112,10 @@ pub(crate) struct OwnedPart {
 }
 
 impl OwnedPart {
+    pub(crate) fn state_id(&self) -> u64 {
+        self.plan.members[0].id
+    }
+
     pub(crate) fn part(&self) -> Part<'_> {
         Part { plan: &self.plan, key: &self.key, cost: self.cost }
     }

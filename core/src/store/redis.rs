@@ -23,6 +23,14 @@ const MIN_PAUSE: Duration = Duration::from_millis(25);
 /// A connection on which a reply is so late is given up.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// Why a connection is given up.
+enum Loss {
+    /// It ended; a server that was restarted is back at once.
+    Ended(String),
+    /// Nothing comes back on it; calls are not to wait for the next one.
+    Silent,
+}
+
 /// Who is told how the store does, and what it said.
 pub(crate) trait Watcher: Send + Sync {
     /// A connection is being made, and calls may wait for it.
@@ -68,21 +76,31 @@ impl Store {
                     failures = 0;
                     self.watcher.up();
                     let since = Instant::now();
-                    let why = tokio::select! {
-                        why = self.serve(&mut link, &mut lost) => why,
+                    let loss = tokio::select! {
+                        loss = self.serve(&mut link, &mut lost) => loss,
                         () = closed(&mut closing) => {
                             let _ = timeout(self.timeout, self.membership.leave(&mut link)).await;
                             break;
                         }
                     };
-                    if since.elapsed() < SILENCE {
-                        // It answers and fails at once: not to be tried without a pause.
-                        failures = 1;
-                        self.watcher.out(&why);
-                    } else {
-                        self.watcher.connecting();
+                    match loss {
+                        Loss::Ended(why) if since.elapsed() >= SILENCE => {
+                            self.watcher.connecting();
+                            why
+                        }
+                        // What answers and fails at once is not to be tried without a pause.
+                        Loss::Ended(why) => {
+                            failures = 1;
+                            self.watcher.out(&why);
+                            why
+                        }
+                        Loss::Silent => {
+                            failures = 1;
+                            let why = "Redis does not answer".to_owned();
+                            self.watcher.out(&why);
+                            why
+                        }
                     }
-                    why
                 }
                 Err(why) => {
                     failures += 1;
@@ -117,36 +135,39 @@ impl Store {
     }
 
     /// Sends what waits, one batch after the other, until the connection is lost; says why.
-    async fn serve(&self, link: &mut Link, lost: &mut mpsc::Receiver<String>) -> String {
+    async fn serve(&self, link: &mut Link, lost: &mut mpsc::Receiver<String>) -> Loss {
         let mut programs = Programs::default();
         let mut beating = std::pin::pin!(self.beat(link.clone()));
         loop {
             let mut jobs = tokio::select! {
                 jobs = self.queue.next() => jobs,
-                why = reason(lost) => return why,
-                why = &mut beating => return why,
+                loss = reason(lost) => return loss,
+                loss = &mut beating => return loss,
             };
             for debit in self.watcher.debits(&jobs).into_iter().rev() {
                 jobs.push_front(debit);
             }
             let mut batch = Batch::new(jobs, &mut programs, self.clock.sent());
-            let mut why = {
+            let loss = {
                 let mut flight = std::pin::pin!(self.fly(link, &mut batch));
                 tokio::select! {
-                    unfit = &mut flight => unfit,
-                    why = reason(lost) => Some(why),
-                    why = &mut beating => Some(why),
+                    loss = &mut flight => loss,
+                    loss = reason(lost) => Some(loss),
+                    loss = &mut beating => Some(loss),
                 }
             };
-            if let Some(why) = why.take() {
-                batch.fail_all(&Lost(why.as_str().into()));
-                return why;
+            if let Some(loss) = loss {
+                batch.fail_all(&Lost(match &loss {
+                    Loss::Ended(why) => why.as_str().into(),
+                    Loss::Silent => "Redis does not answer".into(),
+                }));
+                return loss;
             }
         }
     }
 
     /// One round trip. It says why where the connection can't be used any more.
-    async fn fly(&self, link: &mut Link, batch: &mut Batch) -> Option<String> {
+    async fn fly(&self, link: &mut Link, batch: &mut Batch) -> Option<Loss> {
         let mut pipeline = Some(batch.pipeline());
         while let Some(commands) = pipeline {
             let replies = {
@@ -168,7 +189,7 @@ impl Store {
                         }
                         () = sleep_until(late) => {
                             if stalled_since.is_some() {
-                                return Some("Redis does not answer".to_owned());
+                                return Some(Loss::Silent);
                             }
                             let why = Lost("the reply did not come within the timeout".into());
                             batch.fail_until(Instant::now(), &why);
@@ -186,25 +207,25 @@ impl Store {
             match replies {
                 Ok(replies) => {
                     let unfit = batch.finish(replies, &|entry, outcome| self.watcher.saw(entry, outcome));
-                    if unfit.is_some() {
-                        return unfit;
+                    if let Some(why) = unfit {
+                        return Some(Loss::Ended(why));
                     }
                     pipeline = batch.pipeline_in_full();
                 }
-                Err(why) => return Some(why),
+                Err(why) => return Some(Loss::Ended(why)),
             }
         }
         None
     }
 
     /// Shows signs of life, and says why where Redis does not hear them.
-    async fn beat(&self, mut link: Link) -> String {
+    async fn beat(&self, mut link: Link) -> Loss {
         loop {
             sleep(self.membership.interval()).await;
             match timeout(SILENCE.max(self.timeout), self.membership.beat(&mut link)).await {
                 Ok(Ok(())) => {}
-                Ok(Err(why)) => return why,
-                Err(_) => return "Redis does not answer".to_owned(),
+                Ok(Err(why)) => return Loss::Ended(why),
+                Err(_) => return Loss::Silent,
             }
             for job in self.watcher.more_debits() {
                 self.queue.push(job);
@@ -213,8 +234,8 @@ impl Store {
     }
 }
 
-async fn reason(lost: &mut mpsc::Receiver<String>) -> String {
-    lost.recv().await.unwrap_or_else(|| "the connection was closed".to_owned())
+async fn reason(lost: &mut mpsc::Receiver<String>) -> Loss {
+    Loss::Ended(lost.recv().await.unwrap_or_else(|| "the connection was closed".to_owned()))
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {

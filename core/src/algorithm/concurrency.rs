@@ -114,9 +114,13 @@ impl Step for Concurrency {
     }
 
     fn view(&self, state: &Holders, now: Micros, _cost: u64) -> View {
-        let first = state.live(now).min().map_or(0, |deadline| deadline - now);
+        let mut live: Vec<Micros> = state.live(now).collect();
+        live.sort_unstable();
+        // More than the first where a changed spec lowered their number.
+        let too_many = live.len().saturating_sub(usize::try_from(self.permits).unwrap_or(usize::MAX));
+        let next = live.get(too_many).map_or(0, |deadline| deadline - now);
         let last = self.fresh_at(state).saturating_sub(now);
-        [self.left(state, now), first, last]
+        [self.left(state, now), next, last]
     }
 
     fn fresh_at(&self, state: &Holders) -> Micros {
@@ -135,7 +139,7 @@ impl Step for Concurrency {
         view[0] < ask.cost
     }
 
-    /// When the first permit runs out, should nobody give one back before.
+    /// When enough permits have run out, should nobody give one back before.
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         view[1]
     }

@@ -61,7 +61,9 @@ impl Step for FixedWindow {
     type State = Window;
 
     fn load(&self, state: &mut Window, now: Micros) -> bool {
-        let stepped = state.end > now && state.end - now > self.period;
+        // The window began more than a window from now: the clock stepped back. By less, the window
+        // stays, or a step back over a boundary and forth would open it twice.
+        let stepped = state.end > now && state.end - now > 2 * self.period;
         if state.end <= now {
             *state = Window { used: 0, end: self.window_end(now) };
         } else if stepped {

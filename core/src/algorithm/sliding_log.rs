@@ -131,7 +131,8 @@ impl Step for SlidingLog {
     }
 
     fn view(&self, state: &Log, now: Micros, cost: u64) -> View {
-        let missing = cost.saturating_sub(self.left(state, now));
+        // Above the count where a changed spec lowered it.
+        let missing = (state.used() + cost).saturating_sub(self.count);
         let retry_after = if missing == 0 || cost > self.count {
             0
         } else {

@@ -27,6 +27,12 @@ pub(crate) struct Slices {
     units: SmallVec<[u32; 11]>,
 }
 
+impl Slices {
+    fn used(&self) -> u64 {
+        self.units.iter().copied().map(u64::from).sum()
+    }
+}
+
 impl SlidingWindow {
     pub(super) fn new(rule: &Rule) -> Self {
         SlidingWindow { count: rule.count, period: rule.period, buckets: rule.buckets }
@@ -69,19 +75,24 @@ impl Step for SlidingWindow {
     fn load(&self, state: &mut Slices, now: Micros) -> bool {
         let slice = self.slice(now);
         let slots = self.slots();
-        if state.period != self.period || state.units.len() != slots {
-            // Another grid: all that was used counts as used now.
-            let used = whole(state.units.iter().copied().map(u64::from).sum());
+        let other_grid = state.period != self.period || state.units.len() != slots;
+        if other_grid && state.period > 0 {
+            // What has left the window of the old grid is gone.
+            let old = SlidingWindow { period: state.period, buckets: state.units.len() as u64 - 1, ..*self };
+            old.load(state, now);
+        }
+        if other_grid || state.newest > slice + self.buckets {
+            // Another grid, or a clock that stepped back: all that counts is taken as used now.
+            let used = whole(state.used());
             *state = Slices { period: self.period, newest: slice, units: smallvec![0; slots] };
             state.units[0] = used;
-        } else if slice > state.newest {
+            return used > 0;
+        }
+        if slice > state.newest {
             let passed = usize::try_from(slice - state.newest).unwrap_or(usize::MAX).min(slots);
             state.units.rotate_right(passed % slots);
             state.units[..passed].fill(0);
             state.newest = slice;
-        } else if state.newest - slice > self.buckets {
-            state.newest = slice;
-            return true;
         }
         false
     }
@@ -104,11 +115,12 @@ impl Step for SlidingWindow {
     }
 
     fn left(&self, state: &Slices, _now: Micros) -> u64 {
-        self.count.saturating_sub(state.units.iter().copied().map(u64::from).sum())
+        self.count.saturating_sub(state.used())
     }
 
     fn view(&self, state: &Slices, now: Micros, cost: u64) -> View {
-        let mut missing = cost.saturating_sub(self.left(state, now));
+        // Above the count where a changed spec lowered it.
+        let mut missing = (state.used() + cost).saturating_sub(self.count);
         let mut retry_after = 0;
         for (age, units) in state.units.iter().enumerate().rev() {
             if missing > 0 && cost <= self.count {

@@ -49,7 +49,9 @@ rules['concurrency'] = {
     if live == 0 then
       return p[1], 0, 0
     end
-    local next = redis.call('ZRANGEBYSCORE', key, score(now, true), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    -- More than the first where a changed spec lowered their number.
+    local skip = max(0, live - p[1])
+    local next = redis.call('ZRANGEBYSCORE', key, score(now, true), '+inf', 'WITHSCORES', 'LIMIT', skip, 1)
     return max(0, p[1] - live), next[2] - now, last - now
   end,
 

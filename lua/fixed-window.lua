@@ -24,8 +24,8 @@ rules['fixed-window'] = {
     if ends <= now then
       return 0, window_end(now, p)
     end
-    if ends - now > p[2] then
-      -- The clock stepped back by more than a window.
+    if ends - now > 2 * p[2] then
+      -- The window began more than a window from now: the clock stepped back.
       return write(key, used, window_end(now, p), now)
     end
     return used, ends

@@ -113,7 +113,7 @@ rules['sliding-log'] = {
 
   view = function(log, _, now, p, cost, key)
     local left, retry_after = max(0, p[1] - used(log)), 0
-    local missing = cost > p[1] and 0 or max(0, cost - left)
+    local missing = cost > p[1] and 0 or max(0, used(log) + cost - p[1])
     if missing > 0 then
       local index = search(key, log.first, log.length, function(_, sum)
         return (sum - log.base) % 2 ^ 32 >= missing

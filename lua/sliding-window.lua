@@ -8,6 +8,19 @@ local function start(slice, p)
   return periods * p[2] + ceil((slice - periods * p[3]) * p[2] / p[3])
 end
 
+local function slice_at(time, period, buckets)
+  return floor(time / period) * buckets + floor(time % period * buckets / period)
+end
+
+-- The units when so many slices have passed.
+local function shifted(units, passed, buckets)
+  local later = {}
+  for age = 1, buckets + 1 do
+    later[age] = units[age - passed] or 0
+  end
+  return later
+end
+
 local function total(units)
   local sum = 0
   for age = 1, #units do
@@ -32,30 +45,27 @@ end
 
 rules['sliding-window'] = {
   load = function(key, now, p)
-    local slots = p[3] + 1
-    local slice = floor(now / p[2]) * p[3] + floor(now % p[2] * p[3] / p[2])
-    local newest, old, period = slice, {}, p[2]
     local packed = redis.call('GET', key)
-    if packed then
-      period, newest = struct.unpack('>I6I7', packed)
-      old = { struct.unpack('>' .. ('I4'):rep((#packed - 13) / 4), packed, 14) }
-      old[#old] = nil
+    if not packed then
+      return shifted({}, 0, p[3]), slice_at(now, p[2], p[3])
     end
-    local units = {}
-    if packed and (period ~= p[2] or #old ~= slots) then
-      newest, old = slice, { total(old) }
+    local period, newest = struct.unpack('>I6I7', packed)
+    local units = { struct.unpack('>' .. ('I4'):rep((#packed - 13) / 4), packed, 14) }
+    units[#units] = nil
+    local buckets = #units - 1
+    -- What has left the window is gone, on the grid on which it was counted.
+    local slice = slice_at(now, period, buckets)
+    units, newest = shifted(units, max(0, slice - newest), buckets), max(newest, slice)
+    if period == p[2] and buckets == p[3] and newest - slice <= buckets then
+      return units, newest
     end
-    local stepped = newest - slice > p[3]
-    newest = stepped and slice or newest
-    local passed = max(0, slice - newest)
-    for age = 1, slots do
-      units[age] = old[age - passed] or 0
+    -- Another grid, or a clock that stepped back: all that counts is taken as used now, for good.
+    local used = total(units)
+    units, newest = shifted({ used }, 0, p[3]), slice_at(now, p[2], p[3])
+    if used > 0 then
+      write(key, units, newest, now, p)
     end
-    if stepped then
-      -- The clock stepped back by more than a window.
-      return write(key, units, newest, now, p)
-    end
-    return units, max(newest, slice)
+    return units, newest
   end,
 
   fit = function(units, _, _, p, calls, cost)
@@ -74,7 +84,7 @@ rules['sliding-window'] = {
 
   view = function(units, newest, now, p, cost)
     local left, retry_after, reset_after = max(0, p[1] - total(units)), 0, 0
-    local missing = cost > p[1] and 0 or max(0, cost - left)
+    local missing = cost > p[1] and 0 or max(0, total(units) + cost - p[1])
     for age = #units, 1, -1 do
       local leaves = start(newest + p[3] + 2 - age, p) - now
       retry_after = missing > 0 and leaves or retry_after

@@ -56,7 +56,8 @@ impl<V: Copy> Recent<V> {
 
     pub(crate) fn get(&self, id: u64, key: &[u8]) -> Option<V> {
         let (hash, shard) = self.shard(id, key);
-        let find = |table: &HashTable<Slot<V>>| table.find(hash, |slot| slot.is(id, key)).map(|slot| slot.value);
+        let find =
+            |table: &HashTable<Slot<V>>| table.find(hash, |slot| slot.is(id, key)).map(|slot| slot.value);
         find(&shard.young).or_else(|| find(&shard.old))
     }
 

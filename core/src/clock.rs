@@ -1,7 +1,7 @@
 //! Time: the machine's own, or one that a test moves by hand.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -47,12 +47,13 @@ impl Clock {
         }
     }
 
-    /// Returns when `wait` has passed on this clock.
-    pub(crate) async fn sleep(&self, wait: Duration) {
+    /// Returns when `wait` has passed on this clock since `asked`, the time of the call that was
+    /// told to wait: a manual clock may have been moved before the sleep begins.
+    pub(crate) async fn sleep(&self, asked: Micros, wait: Duration) {
         match self {
             Clock::System => tokio::time::sleep(wait).await,
             Clock::Manual(clock) => {
-                let until = clock.now_micros().saturating_add(micros(wait));
+                let until = asked.saturating_add(micros(wait));
                 let mut changed = clock.moved.subscribe();
                 while clock.now_micros() < until && changed.changed().await.is_ok() {}
             }

@@ -61,7 +61,8 @@ impl DenyCache {
             (Op::Take { wait: 0 }, [part], Some(decision)) if !decision.allowed && self.longest > 0 => {
                 let at = self.clock.steady();
                 let lasts = decision.retry_after.map_or(self.longest, micros).min(self.longest);
-                let refusal = Refusal { plan: part.plan.id, cost: part.cost, at, until: at + lasts, decision };
+                let refusal =
+                    Refusal { plan: part.plan.id, cost: part.cost, at, until: at + lasts, decision };
                 self.refusals.put(part.state_id(), part.key, refusal);
             }
             (Op::Refund | Op::Reset | Op::Cancel | Op::Release(_), ..) => self.forget(parts),

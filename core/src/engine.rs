@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use smallvec::{SmallVec, smallvec};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::algorithm::{Mark, Twin};
@@ -21,8 +21,9 @@ use crate::runtime::{self, PerProcess};
 use crate::spec::Spec;
 use crate::status::{Status, StoreState};
 use crate::store::batch::{Job, Lost, Queue, Reply};
+use crate::store::direct::{Direct, Sent};
 use crate::store::memory::{Full, MemoryStore};
-use crate::store::redis::Store;
+use crate::store::redis::{Store, Watcher};
 use crate::store::target::Target;
 use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};
 
@@ -82,6 +83,9 @@ struct Redis {
     queue: Arc<Queue>,
     outage: Arc<Outage>,
     denied: Arc<DenyCache>,
+    /// For threads that may block, where the store is one server.
+    direct: Option<Direct>,
+    doubt: Arc<Notify>,
     /// Says that the limiter is closed; its end says so too.
     closing: watch::Sender<bool>,
 }
@@ -113,6 +117,11 @@ impl Engine {
         let membership = Arc::new(Membership::new(prefix));
         let outage = Outage::new(clock.clone(), *timeout, *max_keys, Arc::clone(&membership));
         let queue = Arc::new(Queue::default());
+        let doubt = Arc::new(Notify::new());
+        let direct = match target {
+            Target::Redis(info) => Some(Direct::new(info.clone(), *timeout, clock.clone())),
+            Target::Memory => None,
+        };
         let (closing, closed) = watch::channel(false);
         let store = Store {
             target: target.clone(),
@@ -121,10 +130,11 @@ impl Engine {
             queue: Arc::clone(&queue),
             membership,
             watcher: Arc::clone(&outage) as _,
+            doubt: Arc::clone(&doubt),
         };
         runtime::handle()?.spawn(store.run(closed));
         let denied = Arc::new(DenyCache::new(self.config.deny_cache, *max_keys, clock.clone()));
-        Ok(Redis { queue, outage, denied, closing })
+        Ok(Redis { queue, outage, denied, direct, doubt, closing })
     }
 
     /// What the limiter is, without secrets.
@@ -176,14 +186,24 @@ impl Engine {
 
     /// Starts a call; `done` hears of its end, here or on another thread.
     pub(crate) fn submit(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
-        let Redis { queue, outage, denied, .. } = match self.backend() {
+        self.send(op, parts, done, false);
+    }
+
+    /// The same for a thread that may block for the budget of a decision: where it can carry out
+    /// the call itself, `done` has heard of its end when this returns.
+    pub(crate) fn submit_blocking(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+        self.send(op, parts, done, true);
+    }
+
+    fn send(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done, may_block: bool) {
+        let Redis { queue, outage, denied, direct, doubt, .. } = match self.backend() {
             Ok(Backend::Redis(redis)) if !redis.outage.is_here() => redis,
             _ => {
                 let borrowed: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
                 return done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
             }
         };
-        let (outage, denied, own) = (Arc::clone(outage), Arc::clone(denied), parts.clone());
+        let (here, denied, own) = (Arc::clone(outage), Arc::clone(denied), parts.clone());
         let finish = move |reply: std::result::Result<Reply, Lost>| {
             let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
             done(match reply {
@@ -192,11 +212,24 @@ impl Engine {
                     denied.saw(op, &parts, answered.decision());
                     Ok(answered)
                 }
-                Err(Lost(why)) => outage.decide(op, &parts, Some(&why)),
+                Err(Lost(why)) => here.decide(op, &parts, Some(&why)),
             });
         };
         let deadline = Instant::now() + self.config.timeout;
-        queue.push(Job { op, parts, deadline, finish: Some(Box::new(finish)) });
+        let job = Job { op, parts, deadline, finish: Some(Box::new(finish)) };
+        let direct = direct.as_ref().filter(|_| may_block && outage.is_settled());
+        let sent = match direct {
+            Some(direct) => direct.call(job, &|entry, outcome| outage.saw(entry, outcome)),
+            None => Sent::No(job),
+        };
+        match sent {
+            Sent::Answered => {}
+            Sent::No(job) => queue.push(job),
+            Sent::Lost => {
+                outage.stalled(true);
+                doubt.notify_one();
+            }
+        }
     }
 
     /// Gives back a turn that has not come, where it was taken.

@@ -112,7 +112,7 @@ impl Limiter {
         entries: &[(&Limit, K, u64)],
     ) -> Result<Vec<Decision>> {
         let parts = self.parts(entries);
-        self.submit_all(parts).wait().map(Answer::into_decisions)
+        self.send_all(parts, true).wait().map(Answer::into_decisions)
     }
 
     fn parts<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Vec<(Limit, Vec<u8>, u64)> {
@@ -123,10 +123,20 @@ impl Limiter {
     /// [`Limiter::try_acquire_all`] for a language binding: decides now where that needs no
     /// waiting, and otherwise starts the call.
     pub fn submit_all(&self, entries: Vec<(Limit, Vec<u8>, u64)>) -> Submitted {
+        self.send_all(entries, false)
+    }
+
+    /// [`Limiter::submit_all`] for a thread that may block for the budget of a decision: it
+    /// starts the call only where it can't carry it out itself.
+    pub fn submit_all_blocking(&self, entries: Vec<(Limit, Vec<u8>, u64)>) -> Submitted {
+        self.send_all(entries, true)
+    }
+
+    fn send_all(&self, entries: Vec<(Limit, Vec<u8>, u64)>, may_block: bool) -> Submitted {
         match self.check_all(&entries) {
             Ok(parts) => {
                 let answer = |answered: Answered| Answer::Decisions(answered.decisions.into_vec());
-                Submitted::from_engine(&self.engine, Op::Take { wait: 0 }, parts, answer)
+                Submitted::from_engine(&self.engine, Op::Take { wait: 0 }, parts, may_block, answer)
             }
             Err(error) => Submitted::Now(Err(error)),
         }
@@ -411,16 +421,22 @@ impl Limit {
     /// # Errors
     /// Those of the verb.
     pub fn call_blocking(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Answer> {
-        self.submit(call, key.as_ref()).wait()
+        self.submit_blocking(call, key.as_ref()).wait()
     }
 
     /// Any verb, for a language binding: decides now where that needs no waiting, and otherwise
     /// starts the call.
     pub fn submit(&self, call: Call, key: &[u8]) -> Submitted {
-        self.start(call, key).unwrap_or_else(|error| Submitted::Now(Err(error)))
+        self.start(call, key, false).unwrap_or_else(|error| Submitted::Now(Err(error)))
     }
 
-    fn start(&self, call: Call, key: &[u8]) -> Result<Submitted> {
+    /// [`Limit::submit`] for a thread that may block for the budget of a decision: it starts the
+    /// call only where it can't carry it out itself, or where a turn has to be waited for.
+    pub fn submit_blocking(&self, call: Call, key: &[u8]) -> Submitted {
+        self.start(call, key, true).unwrap_or_else(|error| Submitted::Now(Err(error)))
+    }
+
+    fn start(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
         let (op, cost) = match call {
             Call::TryAcquire { cost } => {
                 self.refuse_concurrency("try_acquire")?;
@@ -439,7 +455,7 @@ impl Limit {
             Call::Acquire { cost, timeout } => {
                 self.refuse_concurrency("acquire")?;
                 let wait = Wait { engine: Arc::clone(&self.engine), part: self.part(key, cost)? };
-                return Ok(waiting::acquire(wait, longest("timeout", timeout)?));
+                return Ok(waiting::acquire(wait, longest("timeout", timeout)?, may_block));
             }
             Call::Hold { timeout } => {
                 self.require_concurrency()?;
@@ -458,7 +474,13 @@ impl Limit {
         if let Some(answered) = self.engine.decide_now(op, &[part]) {
             return Ok(Submitted::Now(answered.map(answer)));
         }
-        Ok(Submitted::from_engine(&self.engine, op, smallvec::smallvec![self.part(key, cost)?], answer))
+        Ok(Submitted::from_engine(
+            &self.engine,
+            op,
+            smallvec::smallvec![self.part(key, cost)?],
+            may_block,
+            answer,
+        ))
     }
 
     async fn decide(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Decision> {
@@ -605,10 +627,19 @@ impl Submitted {
         engine: &Arc<Engine>,
         op: Op,
         parts: SmallVec<[OwnedPart; 1]>,
+        may_block: bool,
         answer: impl FnOnce(Answered) -> Answer + Send + 'static,
     ) -> Submitted {
-        let (sender, receiver) = waiting::channel();
-        engine.submit(op, parts, Box::new(move |answered| sender.send(answered.map(answer))));
+        let (sender, mut receiver) = waiting::channel();
+        let done = Box::new(move |answered: Result<Answered>| sender.send(answered.map(answer)));
+        if may_block {
+            engine.submit_blocking(op, parts, done);
+            if let Some(answer) = receiver.take() {
+                return Submitted::Now(answer);
+            }
+        } else {
+            engine.submit(op, parts, done);
+        }
         Submitted::Later(Later { receiver })
     }
 

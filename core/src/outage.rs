@@ -135,6 +135,13 @@ impl Outage {
         self.state.load(Ordering::Acquire) == StoreState::Out as u8 || self.stalled.load(Ordering::Acquire)
     }
 
+    /// Whether the store decides, and is owed nothing.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state.load(Ordering::Acquire) == StoreState::Up as u8
+            && !self.stalled.load(Ordering::Acquire)
+            && !self.in_debt.load(Ordering::Acquire)
+    }
+
     /// Decides a call that the store has not answered; `why`, where that is known of this call.
     pub(crate) fn decide(&self, op: Op, parts: &[Part<'_>], why: Option<&str>) -> Result<Answered> {
         let modes = || parts.iter().map(|part| part.plan.on_outage);
@@ -299,7 +306,9 @@ impl Watcher for Outage {
     }
 
     fn stalled(&self, stalled: bool) {
-        self.stalled.store(stalled, Ordering::Release);
+        if self.stalled.swap(stalled, Ordering::AcqRel) == stalled {
+            return;
+        }
         let mut details = lock(&self.details);
         details.since = SystemTime::now();
         if stalled {

@@ -125,6 +125,18 @@ impl Receiver {
         Pending(self)
     }
 
+    /// The answer, if it is there.
+    pub(crate) fn take(&mut self) -> Option<Result<Answer>> {
+        let mut slot = self.cell.lock();
+        match std::mem::replace(&mut *slot, Slot::Empty) {
+            Slot::Answer(answer) => Some(answer),
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
     pub(crate) fn wait_for(&mut self, most: Option<Duration>) -> Option<Result<Answer>> {
         let until = most.map(|most| Instant::now() + most);
         let mut slot = self.cell.lock();
@@ -179,6 +191,15 @@ impl Wait {
         }
     }
 
+    fn ask_blocking(&self, op: Op) -> Result<Answered> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let done = Box::new(move |answered| {
+            let _ = sender.send(answered);
+        });
+        self.engine.submit_blocking(op, SmallVec::from_elem(self.part.clone(), 1), done);
+        receiver.recv().unwrap_or_else(|_| Err(Error::closed()))
+    }
+
     async fn ask(&self, op: Op) -> Result<Answered> {
         if let Some(answered) = self.engine.decide_now(op, &[self.part.part()]) {
             return answered;
@@ -203,6 +224,7 @@ impl Wait {
         let clock = self.engine.clock();
         let until = clock.now().saturating_add(timeout);
         loop {
+            let asked = clock.now();
             let answered = self.ask(op).await?;
             let refused = answered.decision().filter(|decision| !decision.allowed);
             let Some(retry_after) = refused.and_then(|decision| decision.retry_after) else {
@@ -221,7 +243,7 @@ impl Wait {
                 Clock::Manual(_) => 0,
                 Clock::System => rand::rng().random_range(0..=(longest / 10).min(MAX_JITTER)),
             };
-            clock.sleep(Duration::from_micros((longest + jitter).min(left))).await;
+            clock.sleep(asked, Duration::from_micros((longest + jitter).min(left))).await;
         }
     }
 }
@@ -230,46 +252,56 @@ const LOOK_FOR_PERMIT: Micros = 50_000;
 const MAX_JITTER: Micros = 50_000;
 
 /// Waits for a turn and goes at it.
-pub(crate) fn acquire(wait: Wait, timeout: Micros) -> Submitted {
+pub(crate) fn acquire(wait: Wait, timeout: Micros, may_block: bool) -> Submitted {
     if !wait.part.plan.spec.rules.iter().all(|rule| rule.algorithm.reserves()) {
         return Wait::start(async move { wait.poll(Op::Take { wait: 0 }, timeout).await.map(decided) });
     }
     let op = Op::Take { wait: timeout };
+    let asked = wait.engine.clock().now();
     // Most often the turn is now, and then no task is needed.
-    match wait.engine.decide_now(op, &[wait.part.part()]) {
+    let now = wait.engine.decide_now(op, &[wait.part.part()]);
+    match now.or_else(|| may_block.then(|| wait.ask_blocking(op))) {
         Some(Ok(answered)) if answered.wait().is_zero() => Submitted::Now(Ok(decided(answered))),
         Some(Err(error)) => Submitted::Now(Err(error)),
-        Some(Ok(answered)) => Wait::start(at_turn(wait, op, answered)),
+        Some(Ok(answered)) => Wait::start(Turn::new(&wait, op, asked, answered).come()),
         None => Wait::start(async move {
             let answered = wait.ask(op).await?;
-            at_turn(wait, op, answered).await
+            Turn::new(&wait, op, asked, answered).come().await
         }),
     }
 }
 
-/// Sleeps until the turn that `answered` holds; who gives up before gives it back.
-async fn at_turn(wait: Wait, op: Op, mut answered: Answered) -> Result<Answer> {
-    let delay = answered.wait();
-    if !delay.is_zero() {
-        let mut turn = Turn { give_back: Some(GiveBack::new(&wait, op)), answered: &mut answered };
-        wait.engine.clock().sleep(delay).await;
-        turn.give_back = None;
-    }
-    for decision in &mut answered.decisions {
-        decision.wait = Duration::ZERO;
-    }
-    Ok(decided(answered))
-}
-
-struct Turn<'a> {
+/// The turn that `answered` holds. Who gives up before it comes gives it back, even if the task that
+/// was to wait for it never ran.
+struct Turn {
     give_back: Option<GiveBack>,
-    answered: &'a mut Answered,
+    asked: Micros,
+    answered: Answered,
 }
 
-impl Drop for Turn<'_> {
+impl Turn {
+    fn new(wait: &Wait, op: Op, asked: Micros, answered: Answered) -> Turn {
+        Turn { give_back: Some(GiveBack::new(wait, op)), asked, answered }
+    }
+
+    async fn come(mut self) -> Result<Answer> {
+        let delay = self.answered.wait();
+        if let Some(give_back) = self.give_back.as_ref().filter(|_| !delay.is_zero()) {
+            give_back.engine.clock().sleep(self.asked, delay).await;
+        }
+        self.give_back = None;
+        let mut answered = self.answered.clone();
+        for decision in &mut answered.decisions {
+            decision.wait = Duration::ZERO;
+        }
+        Ok(decided(answered))
+    }
+}
+
+impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(give_back) = self.give_back.take() {
-            give_back.of(self.answered);
+            give_back.of(&self.answered);
         }
     }
 }

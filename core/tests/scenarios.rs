@@ -114,7 +114,8 @@ impl Runner {
             limits.insert(name.clone(), limiter.limit(name, spec)?);
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::new(sluicegate::ErrorKind::Internal, error.to_string()))?;
+        let runtime =
+            runtime.map_err(|error| Error::new(sluicegate::ErrorKind::Internal, error.to_string()))?;
         let source = if url.starts_with("memory:") { Source::Memory } else { Source::Redis };
         Ok(Runner { limiter, clock, limits, permits: HashMap::new(), way, runtime, source })
     }
@@ -270,7 +271,11 @@ impl Expect {
         compare("allowed", self.allowed.map(|allowed| allowed.to_string()), decision.allowed.to_string());
         compare("limit", text(self.limit), decision.limit.to_string());
         compare("remaining", text(self.remaining), decision.remaining.to_string());
-        compare("retry_after_us", self.retry_after_us.map(or_null), or_null(decision.retry_after.map(micros)));
+        compare(
+            "retry_after_us",
+            self.retry_after_us.map(or_null),
+            or_null(decision.retry_after.map(micros)),
+        );
         compare("reset_after_us", text(self.reset_after_us), micros(decision.reset_after).to_string());
         compare("wait_us", text(self.wait_us), micros(decision.wait).to_string());
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }

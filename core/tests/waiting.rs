@@ -14,7 +14,8 @@ fn limits(spec: &str) -> Vec<(&'static str, Limit, Limit)> {
     limits.push(("memory", memory.clone(), memory));
     if let Ok(url) = std::env::var("SLUICEGATE_TEST_REDIS") {
         let prefix = format!("waiting{:x}", rand::random::<u64>());
-        let open = || Limiter::builder().url(&url).prefix(&prefix).timeout(Duration::from_secs(5)).open().unwrap();
+        let open =
+            || Limiter::builder().url(&url).prefix(&prefix).timeout(Duration::from_secs(5)).open().unwrap();
         let [first, second] = [open(), open()].map(|limiter| limiter.limit("queue", spec).unwrap());
         limits.push(("redis", first, second));
     }
@@ -90,8 +91,14 @@ fn who_gives_up_does_not_delay_the_others() {
         for number in expected {
             let turn = Duration::from_millis(50 * number as u64);
             let at = when[number].unwrap();
-            assert!(at + Duration::from_millis(60) >= turn, "{store}: {number} went at {at:?}, before its turn");
-            assert!(at < turn + Duration::from_secs(2), "{store}: {number} went at {at:?}, long after {turn:?}");
+            assert!(
+                at + Duration::from_millis(60) >= turn,
+                "{store}: {number} went at {at:?}, before its turn"
+            );
+            assert!(
+                at < turn + Duration::from_secs(2),
+                "{store}: {number} went at {at:?}, long after {turn:?}"
+            );
         }
     }
 }
@@ -103,7 +110,10 @@ fn the_last_turn_is_given_back() {
             runtime().block_on(async {
                 assert!(limit.try_acquire("k", 1).await.unwrap().allowed);
                 let waiting = limit.acquire("k", 1, Duration::from_secs(3600));
-                assert!(tokio::time::timeout(Duration::from_millis(100), waiting).await.is_err(), "{store} {spec}");
+                assert!(
+                    tokio::time::timeout(Duration::from_millis(100), waiting).await.is_err(),
+                    "{store} {spec}"
+                );
                 // What was given back is on its way: look for it, but not for ever.
                 let mut after = other.peek("k").await.unwrap().reset_after;
                 for _ in 0..500 {
@@ -127,10 +137,16 @@ fn a_wait_that_is_too_long_is_refused_at_once() {
             assert!(limit.try_acquire_blocking("k", 1).unwrap().allowed);
             let started = Instant::now();
             let decision = limit.acquire_blocking("k", 1, Duration::from_secs(20)).unwrap();
-            assert!(!decision.allowed && decision.retry_after.unwrap() > Duration::from_secs(20), "{store} {spec}");
+            assert!(
+                !decision.allowed && decision.retry_after.unwrap() > Duration::from_secs(20),
+                "{store} {spec}"
+            );
             assert!(started.elapsed() < Duration::from_secs(10), "{store} {spec}");
             // It has left nothing behind.
-            assert!(limit.peek_blocking("k").unwrap().reset_after <= Duration::from_secs(60), "{store} {spec}");
+            assert!(
+                limit.peek_blocking("k").unwrap().reset_after <= Duration::from_secs(60),
+                "{store} {spec}"
+            );
         }
     }
 }
@@ -145,7 +161,11 @@ fn windows_are_waited_for() {
                 let decision = limit.acquire_blocking("k", 1, Duration::from_secs(20)).unwrap();
                 assert!(decision.allowed, "{store} {spec}");
             }
-            assert!(started.elapsed() >= Duration::from_millis(390), "{store} {spec}: {:?}", started.elapsed());
+            assert!(
+                started.elapsed() >= Duration::from_millis(390),
+                "{store} {spec}: {:?}",
+                started.elapsed()
+            );
         }
     }
 }

@@ -33,6 +33,12 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone)]
 pub(crate) struct Lost(pub(crate) Arc<str>);
 
+impl From<String> for Lost {
+    fn from(why: String) -> Self {
+        Lost(why.into())
+    }
+}
+
 pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>) + Send>;
 
 /// One call on its way.

@@ -3,6 +3,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod connection;
+pub(crate) mod direct;
 pub(crate) mod memory;
 pub(crate) mod redis;
 pub(crate) mod script;

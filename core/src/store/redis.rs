@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::Rng;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Outcome;
@@ -57,6 +57,8 @@ pub(crate) struct Store {
     pub(crate) queue: Arc<Queue>,
     pub(crate) membership: Arc<Membership>,
     pub(crate) watcher: Arc<dyn Watcher>,
+    /// Asks for a sign of life at once, because something seemed amiss.
+    pub(crate) doubt: Arc<Notify>,
 }
 
 impl Store {
@@ -221,9 +223,12 @@ impl Store {
     /// Shows signs of life, and says why where Redis does not hear them.
     async fn beat(&self, mut link: Link) -> Loss {
         loop {
-            sleep(self.membership.interval()).await;
-            match timeout(SILENCE.max(self.timeout), self.membership.beat(&mut link)).await {
-                Ok(Ok(())) => {}
+            let patience = tokio::select! {
+                () = sleep(self.membership.interval()) => SILENCE.max(self.timeout),
+                () = self.doubt.notified() => self.timeout,
+            };
+            match timeout(patience, self.membership.beat(&mut link)).await {
+                Ok(Ok(())) => self.watcher.stalled(false),
                 Ok(Err(why)) => return Loss::Ended(why),
                 Err(_) => return Loss::Silent,
             }

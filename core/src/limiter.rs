@@ -620,7 +620,9 @@ impl Later {
 
 /// A call whose answer goes to a callback. Dropping it gives up, as dropping [`Later`] does; if
 /// the callback has not run by then, it never will.
-pub struct Pending(pub(crate) waiting::Receiver);
+pub struct Pending {
+    pub(crate) _receiver: waiting::Receiver,
+}
 
 impl Submitted {
     fn from_engine(

@@ -73,12 +73,15 @@ struct Call {
     parts: SmallVec<[OwnedPart; 1]>,
 }
 
+/// A limit, a key and a cost, and where the turn is.
+type Turn = (Arc<Plan>, Box<[u8]>, u64, SmallVec<[Mark; 1]>);
+
 struct Generator {
     random: SmallRng,
     engine: Engine,
     plans: Vec<Arc<Plan>>,
     /// Turns that wait: who took them and where they are.
-    turns: Vec<(Arc<Plan>, Box<[u8]>, u64, SmallVec<[Mark; 1]>)>,
+    turns: Vec<Turn>,
     holders: Vec<(Arc<Plan>, Box<[u8]>, u64)>,
 }
 

@@ -122,7 +122,7 @@ impl Receiver {
                 drop(slot);
             }
         }
-        Pending(self)
+        Pending { _receiver: self }
     }
 
     /// The answer, if it is there.

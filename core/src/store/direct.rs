@@ -76,7 +76,7 @@ impl Direct {
 
     fn connect(&self) -> Option<Open> {
         let client = Client::open((*self.info).clone()).ok()?;
-        let mut connection = client.get_connection_with_timeout(self.timeout).ok()?;
+        let connection = client.get_connection_with_timeout(self.timeout).ok()?;
         connection.set_read_timeout(Some(self.timeout)).ok()?;
         connection.set_write_timeout(Some(self.timeout)).ok()?;
         connection.is_open().then(|| Open { connection, programs: Programs::default() })

@@ -193,7 +193,7 @@ impl Round {
         match (self.mode, self.random.random_range(0..20)) {
             (_, 0 | 1) => self.peek(),
             (Mode::Turns, 2..=9) => self.reserve(),
-            (Mode::Refunds | Mode::LittleBack | Mode::FarBack, 2 | 3) => self.refund(),
+            (Mode::Refunds | Mode::FarBack, 2 | 3) => self.refund(),
             (_, 4) if self.random.random_range(0..10) == 0 => {
                 self.limit.reset_blocking("k").unwrap();
                 self.limit.reset_blocking("other").unwrap();

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Op, Outcome, Part, Rules, Views};
 use crate::algorithm::{Ask, Mark, State, Twin};
@@ -93,6 +93,28 @@ impl MemoryStore {
         parts: &[Part<'_>],
         rules: &dyn Rules,
     ) -> Result<Outcome, Full> {
+        if let [part] = parts
+            && part.plan.members.len() == 1
+        {
+            let hash = self.hasher.hash_one(part.key);
+            let mut shard = lock(&self.shards[shard_of(&hash)]);
+            if shard.slots.len() < self.max_keys_per_shard {
+                let mut steps = Steps { store: self, now, op, rules, alone: true };
+                let mut admitted = 1;
+                let views = smallvec![steps.apply(&mut shard, hash, part, &mut admitted)];
+                return Ok(Outcome { now, admitted, views });
+            }
+        }
+        self.run_together(now, op, parts, rules)
+    }
+
+    fn run_together(
+        &self,
+        now: Micros,
+        op: Op,
+        parts: &[Part<'_>],
+        rules: &dyn Rules,
+    ) -> Result<Outcome, Full> {
         let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hasher.hash_one(part.key)).collect();
         // Always in ascending order, so that two calls never wait for each other.
         let mut wanted: SmallVec<[usize; 1]> = hashes.iter().map(shard_of).collect();
@@ -106,16 +128,16 @@ impl MemoryStore {
             let held = shards.iter().position(|(shard, _)| *shard == index);
             places.push((held.unwrap_or_else(|| unreachable!("every shard was locked")), *hash));
         }
-        let mut step = Steps { store: self, now, op, rules };
+        let mut step = Steps { store: self, now, op, rules, alone: false };
         let mut admitted = 1;
-        if matches!(op, Op::Take { .. } | Op::Hold(_) | Op::Peek) {
+        if step.decides() {
             for (part, (held, hash)) in parts.iter().zip(&places) {
                 admitted = admitted.min(step.fit(&mut shards[*held].1, *hash, part)?);
             }
         }
         let mut views = SmallVec::with_capacity(parts.len());
         for (part, (held, hash)) in parts.iter().zip(&places) {
-            views.push(step.apply(&mut shards[*held].1, *hash, part, &mut admitted)?);
+            views.push(step.apply(&mut shards[*held].1, *hash, part, &mut admitted));
         }
         Ok(Outcome { now, admitted, views })
     }
@@ -152,12 +174,22 @@ struct Steps<'a> {
     now: Micros,
     op: Op,
     rules: &'a dyn Rules,
+    /// One part with one member: nobody else has a say, and whether it fits is seen on the way.
+    alone: bool,
 }
 
 impl Steps<'_> {
+    fn decides(&self) -> bool {
+        matches!(self.op, Op::Take { .. } | Op::Hold(_) | Op::Peek)
+    }
+
+    fn ask(&self, part: &Part<'_>) -> Ask {
+        Ask { calls: 1, cost: part.cost, wait: self.op.wait() }
+    }
+
     /// Whether every member of the part admits the call: 0 or 1. Makes sure that there is room.
     fn fit(&mut self, shard: &mut Shard, hash: u64, part: &Part<'_>) -> Result<u64, Full> {
-        let ask = Ask { calls: 1, cost: part.cost, wait: self.op.wait() };
+        let ask = self.ask(part);
         let (mut admitted, mut missing) = (1, 0);
         for (index, member) in part.plan.members.iter().enumerate() {
             let twin = self.rules.twin(part, index);
@@ -183,14 +215,7 @@ impl Steps<'_> {
         Ok(admitted)
     }
 
-    fn apply(
-        &mut self,
-        shard: &mut Shard,
-        hash: u64,
-        part: &Part<'_>,
-        admitted: &mut u64,
-    ) -> Result<Views, Full> {
-        let takes = matches!(self.op, Op::Take { .. } | Op::Hold(_)) && *admitted > 0 && part.cost > 0;
+    fn apply(&mut self, shard: &mut Shard, hash: u64, part: &Part<'_>, admitted: &mut u64) -> Views {
         let mut views = Views::with_capacity(part.plan.members.len());
         for (index, member) in part.plan.members.iter().enumerate() {
             let twin = self.rules.twin(part, index);
@@ -202,7 +227,7 @@ impl Steps<'_> {
                     let slot = entry.get_mut();
                     let before = slot.state.written();
                     let settled = twin.load(&mut slot.state, self.now);
-                    let changed = self.change(&twin, &mut slot.state, part.cost, takes, admitted);
+                    let changed = self.change(&twin, &mut slot.state, part, admitted);
                     views.push(twin.view(&slot.state, self.now, part.cost));
                     if changed || settled {
                         slot.fresh_at = twin.fresh_at(&slot.state);
@@ -216,7 +241,7 @@ impl Steps<'_> {
                 }
                 Entry::Vacant(entry) => {
                     let mut state = self.rules.state(part, index, self.now);
-                    self.change(&twin, &mut state, part.cost, takes, admitted);
+                    self.change(&twin, &mut state, part, admitted);
                     views.push(twin.view(&state, self.now, part.cost));
                     let fresh_at = twin.fresh_at(&state);
                     if fresh_at > self.now {
@@ -226,11 +251,16 @@ impl Steps<'_> {
                 }
             }
         }
-        Ok(views)
+        views
     }
 
     /// Says whether there was something to change.
-    fn change(&self, twin: &Twin, state: &mut State, cost: u64, takes: bool, admitted: &mut u64) -> bool {
+    fn change(&self, twin: &Twin, state: &mut State, part: &Part<'_>, admitted: &mut u64) -> bool {
+        let cost = part.cost;
+        if self.alone && self.decides() {
+            *admitted = twin.fit(state, self.now, &self.ask(part));
+        }
+        let takes = self.decides() && self.op != Op::Peek && *admitted > 0 && cost > 0;
         match (self.op, twin, &mut *state) {
             (Op::Hold(holder), _, State::Concurrency(holders)) if takes => {
                 holders.next = holder;

@@ -236,7 +236,7 @@ impl Observer {
             Kind::SlidingWindow | Kind::SlidingLog => kept(&period_before) <= rule.count,
             Kind::FixedWindow => {
                 let window = |one: &Admission| rule.window(rule.align.unwrap_or(0), one.clock);
-                let aligned = rule.align.is_some() && !self.stepped_far;
+                let aligned = rule.align.is_some() && !self.stepped_far && self.refunds.is_empty();
                 kept(&period_before) <= 2 * rule.count
                     && (!aligned || kept(&|one| window(one) == window(newest)) <= rule.count)
             }

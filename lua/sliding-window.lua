@@ -3,46 +3,6 @@
 -- State: the newest slice's number on the grid, and the units of it and of the `buckets` slices
 -- before it, newest first. Stored with the period, which is the grid's unit.
 
-local function start(slice, p)
-  local periods = floor(slice / p[3])
-  return periods * p[2] + ceil((slice - periods * p[3]) * p[2] / p[3])
-end
-
-local function slice_at(time, period, buckets)
-  return floor(time / period) * buckets + floor(time % period * buckets / period)
-end
-
--- The units when so many slices have passed.
-local function shifted(units, passed, buckets)
-  local later = {}
-  for age = 1, buckets + 1 do
-    later[age] = units[age - passed] or 0
-  end
-  return later
-end
-
-local function total(units)
-  local sum = 0
-  for age = 1, #units do
-    sum = sum + units[age]
-  end
-  return sum
-end
-
-local function write(key, units, newest, now, p)
-  local used = 1
-  while units[used] == 0 do
-    used = used + 1
-  end
-  if not units[used] then
-    redis.call('DEL', key)
-  else
-    local packed = struct.pack('>I6I7' .. ('I4'):rep(#units), p[2], newest, unpack(units))
-    redis.call('SET', key, packed, 'PX', lifetime(start(newest + p[3] + 2 - used, p) - now))
-  end
-  return units, newest
-end
-
 rules['sliding-window'] = {
   load = function(key, now, p)
     local packed = redis.call('GET', key)
@@ -63,7 +23,7 @@ rules['sliding-window'] = {
     local used = total(units)
     units, newest = shifted({ used }, 0, p[3]), slice_at(now, p[2], p[3])
     if used > 0 then
-      write(key, units, newest, now, p)
+      save_slices(key, units, newest, now, p)
     end
     return units, newest
   end,
@@ -79,14 +39,14 @@ rules['sliding-window'] = {
       local taken = min(back, units[age])
       units[age], back = units[age] - taken, back - taken
     end
-    return write(key, units, newest, now, p)
+    return save_slices(key, units, newest, now, p)
   end,
 
   view = function(units, newest, now, p, cost)
     local left, retry_after, reset_after = max(0, p[1] - total(units)), 0, 0
     local missing = cost > p[1] and 0 or max(0, total(units) + cost - p[1])
     for age = #units, 1, -1 do
-      local leaves = start(newest + p[3] + 2 - age, p) - now
+      local leaves = slice_start(newest + p[3] + 2 - age, p) - now
       retry_after = missing > 0 and leaves or retry_after
       reset_after = units[age] > 0 and leaves or reset_after
       missing = max(0, missing - units[age])

@@ -82,16 +82,26 @@ pub fn time_from_micros(name: &str, value: i64) -> Result<Duration> {
     }
 }
 
-/// The time `name` of a manual clock, or a step of it, from milliseconds, to the nearest
-/// microsecond: 0 to 2^53 microseconds.
-pub fn time_from_millis(name: &str, value: f64) -> Result<Duration> {
-    let micros = (value * 1e3).round();
+fn time_from_float(name: &str, value: f64, unit: &str, scale: f64) -> Result<Duration> {
+    let micros = (value * scale).round();
     if (0.0..=MAX_EXACT as f64).contains(&micros) {
         Ok(Duration::from_micros(micros as u64))
     } else {
-        let most = MAX_EXACT as f64 / 1e3;
-        Err(Error::argument(format!("{name} must be 0 to {most} milliseconds, got {value}")))
+        let most = MAX_EXACT as f64 / scale;
+        Err(Error::argument(format!("{name} must be 0 to {most} {unit}, got {value}")))
     }
+}
+
+/// The time `name` of a manual clock, or a step of it, from seconds, to the nearest microsecond: 0
+/// to 2^53 microseconds.
+pub fn time_from_seconds(name: &str, value: f64) -> Result<Duration> {
+    time_from_float(name, value, "seconds", 1e6)
+}
+
+/// The time `name` of a manual clock, or a step of it, from milliseconds, to the nearest
+/// microsecond: 0 to 2^53 microseconds.
+pub fn time_from_millis(name: &str, value: f64) -> Result<Duration> {
+    time_from_float(name, value, "milliseconds", 1e3)
 }
 
 /// The option `max_keys` from a signed whole number.

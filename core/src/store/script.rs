@@ -14,7 +14,6 @@ use crate::key;
 use crate::spec::Algorithm;
 
 const COMMON: &str = include_str!("../../lua/common.lua");
-const BUCKET: &str = include_str!("../../lua/bucket.lua");
 const RUN: &str = include_str!("../../lua/run.lua");
 const MEMBERSHIP: &str = include_str!("../../lua/membership.lua");
 
@@ -35,9 +34,8 @@ impl Program {
     fn of_rules(algorithms: &BTreeSet<Algorithm>) -> Program {
         let mut text = String::from("local rules = {}\n");
         text.push_str(COMMON);
-        if algorithms.contains(&Algorithm::TokenBucket) || algorithms.contains(&Algorithm::LeakyBucket) {
-            text.push_str(BUCKET);
-        }
+        let libraries: BTreeSet<&str> = algorithms.iter().filter_map(|algorithm| library(*algorithm)).collect();
+        text.extend(libraries);
         // Each in a block of its own, since Lua allows a program 200 local names.
         for algorithm in algorithms {
             let _ = write!(text, "do\n{}end\n", source(*algorithm));
@@ -61,6 +59,17 @@ impl Program {
         }
         command.arg(keys.len()).arg(keys).arg(arguments);
         command
+    }
+}
+
+/// What an algorithm's file builds on.
+fn library(algorithm: Algorithm) -> Option<&'static str> {
+    match algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => Some(include_str!("../../lua/bucket.lua")),
+        Algorithm::Gcra => Some(include_str!("../../lua/arrival.lua")),
+        Algorithm::SlidingWindow => Some(include_str!("../../lua/slices.lua")),
+        Algorithm::SlidingLog => Some(include_str!("../../lua/log.lua")),
+        Algorithm::FixedWindow | Algorithm::Concurrency => None,
     }
 }
 

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Installs the library below a directory of its own, builds the test programs against it as a user
+# would, and runs them: on memory://, and on the Redis at SLUICEGATE_TEST_REDIS where that is set.
+#
+#     tests/run.sh [plain|valgrind|asan] [release|debug]
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+mode=${1:-plain} profile=${2:-release}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+make --no-print-directory -s -C "$here" install PREFIX="$work/prefix" DESTDIR= PROFILE="$profile"
+export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+
+failed=0
+warnings=(-Wall -Wextra -Wpedantic -Werror -g)
+run=()
+case $mode in
+  plain) ;;
+  valgrind)
+    run=(valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite
+      --show-leak-kinds=definite --fair-sched=yes --child-silent-after-fork=no) ;;
+  asan) warnings+=(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer) ;;
+  *) echo "$0: unknown mode $mode" >&2; exit 2 ;;
+esac
+
+read -ra flags <<< "$(pkg-config --cflags --libs sluicegate)"
+read -ra json <<< "$(pkg-config --cflags --libs jansson)"
+
+build() { # language, source, program, further flags
+  local compiler=(gcc -std="$1") define=()
+  [[ $1 == c++* ]] && compiler=(g++ -std="$1" -x c++)
+  # Strict C hides what POSIX adds: alarm, fork, getpid.
+  [[ $1 == c9* || $1 == c1* ]] && define=(-D_POSIX_C_SOURCE=200809L)
+  "${compiler[@]}" "${warnings[@]}" "${define[@]}" "$2" -o "$3" "${flags[@]}" "${@:4}"
+}
+
+run_program() { # program, arguments
+  local code=0 checked=("${run[@]}")
+  # What a child inherits from before a fork must be neither used nor freed there: no leak of ours.
+  [[ $mode == valgrind && $1 == ./fork ]] && checked+=(--leak-check=no)
+  [[ $1 == ./fork ]] && local -x ASAN_OPTIONS=detect_leaks=0
+  timeout 900 "${checked[@]}" "$@" || code=$?
+  [[ $code == 0 ]] || { echo "FAILED: $1 ($language, $mode), exit code $code"; failed=1; }
+}
+
+# The same sources are C99, C11 and C++17. One language is enough where a run takes long.
+languages=(c99 c11 c++17)
+[[ $mode == plain ]] || languages=(c11)
+shopt -s extglob nullglob
+scenarios=("$here"/../tests/scenarios/!(schema).json)
+cd "$work"
+for language in "${languages[@]}"; do
+  echo "-- $language, $mode"
+  for name in bad_input threads waiting outage fork; do
+    build "$language" "$here/tests/c/$name.c" "$name" -pthread
+    run_program "./$name"
+  done
+  build "$language" "$here/tests/c/scenarios.c" scenarios "${json[@]}" -lm
+  run_program ./scenarios "${scenarios[@]}"
+  build "$language" "$here/examples/quickstart.c" quickstart
+  run_program ./quickstart memory://
+done
+
+# The static library, with what pkg-config says it needs.
+if [[ $mode == plain ]]; then
+  prefix="$work/prefix"
+  private=$(sed -n 's/^Libs.private: //p' "$prefix/lib/pkgconfig/sluicegate.pc")
+  # shellcheck disable=SC2086  # a list of flags
+  gcc "${warnings[@]}" -I"$prefix/include" "$here/examples/quickstart.c" -o static "$prefix/lib/libsluicegate.a" $private
+  language=static run_program ./static memory://
+fi
+exit "$failed"

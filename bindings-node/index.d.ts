@@ -1,0 +1,357 @@
+/// <reference lib="esnext.disposable" />
+
+/**
+ * One rate limit, shared by every process that names it, whatever its language.
+ *
+ * ```js
+ * import { Limiter } from 'sluicegate'
+ * const limiter = new Limiter('redis://localhost:6379')
+ * const login = limiter.limit('login', '100/s burst 200')
+ * const decision = await login.tryAcquire('user:42')
+ * if (!decision.allowed) tooManyRequests(decision.retryAfterMs)
+ * ```
+ *
+ * Being over a limit is a {@link Decision} with `allowed: false`, never an exception or a rejected
+ * promise. Durations are numbers of milliseconds, fractional to the microsecond, and their names
+ * end in `Ms`.
+ *
+ * A process with an idle limiter exits by itself; calls under way hold it open.
+ *
+ * @packageDocumentation
+ */
+
+/**
+ * Who is limited: text or bytes, not empty. A string and the bytes of its UTF-8 are the same key.
+ * A string with a lone surrogate is refused with a `TypeError`.
+ */
+export type Key = string | Uint8Array
+
+/** How many units a call takes: a whole number from 0 to 2^53. 0 is allowed and changes nothing. */
+export type Cost = number | bigint
+
+/**
+ * What to do while the store can't be reached:
+ * - `share`: each process decides by its share of the limit; the shares add up to the limit.
+ * - `allow`: everything is admitted.
+ * - `deny`: everything is refused.
+ * - `raise`: calls reject with the code `OUTAGE`.
+ */
+export type OnOutage = 'share' | 'allow' | 'deny' | 'raise'
+
+/**
+ * Where a decision was made:
+ * - `redis`: by the shared store.
+ * - `memory`: by this process, because the limiter was opened on `memory://`.
+ * - `lease`: by a borrowed part of the limit, without asking the store.
+ * - `deny-cache`: by the memory of a refusal a moment ago.
+ * - `outage`: here, because the store was away.
+ */
+export type Source = 'redis' | 'memory' | 'lease' | 'deny-cache' | 'outage'
+
+/**
+ * Whether the store decides: `connecting` (calls wait for the first connection within their
+ * budget), `up`, `out` (calls are decided here) or `closed`.
+ */
+export type StoreState = 'connecting' | 'up' | 'out' | 'closed'
+
+/**
+ * What an error's `code` says, and what to do about it:
+ * - `SPEC`: the text of a spec can't be read or can't be met; correct the spec.
+ * - `ARGUMENT`: an argument is out of range; correct the call.
+ * - `CONFIG`: a URL or an option of the limiter is wrong; correct the configuration.
+ * - `UNSUPPORTED`: the verb has no meaning for the limit's algorithm; use another.
+ * - `OUTAGE`: the store is away and the limit says `onOutage: 'raise'`; try later.
+ * - `CLOSED`: the limiter was closed; open another.
+ * - `INTERNAL`: a defect in Sluicegate; report it.
+ * - `RATE_LIMITED`: only of a {@link RateLimited}.
+ */
+export type ErrorCode =
+  | 'SPEC'
+  | 'ARGUMENT'
+  | 'CONFIG'
+  | 'UNSUPPORTED'
+  | 'OUTAGE'
+  | 'CLOSED'
+  | 'INTERNAL'
+  | 'RATE_LIMITED'
+
+/** The answer to a call: a plain object. */
+export interface Decision {
+  /** Whether the call may go on. */
+  allowed: boolean
+  /** The most that can pass at once: the burst, the count, or the number of permits. */
+  limit: number
+  /** What is left for others after this call. */
+  remaining: number
+  /**
+   * Milliseconds until the same cost would be admitted if nobody else comes: refused strictly
+   * before, admitted exactly then. `null` when allowed, and when the cost can never fit.
+   */
+  retryAfterMs: number | null
+  /** Milliseconds until the state will be as if the key had never been used. */
+  resetAfterMs: number
+  /** Milliseconds to wait before going on. 0 unless the decision comes from `reserve`. */
+  waitMs: number
+  /** Where the decision was made. */
+  source: Source
+}
+
+/** The options of a limiter. An unknown name is refused with a `TypeError`. */
+export interface LimiterOptions {
+  /**
+   * What all keys in Redis begin with: 1 to 128 bytes without braces or spaces; `sg` unless said.
+   * Limiters with one URL and prefix share their limits.
+   */
+  prefix?: string
+  /**
+   * The time budget of a decision in milliseconds, 1 to 60,000; 100 unless said. A call that Redis
+   * has not answered by then is decided here, as `onOutage` says.
+   */
+  timeoutMs?: number
+  /** What to do when the store can't be reached; `share` unless said. */
+  onOutage?: OnOutage
+  /**
+   * How long at most, in milliseconds, a refusal is remembered, so that a flood of refused calls
+   * needs no network; 100 unless said, 0 is off, at most 60,000.
+   */
+  denyCacheMs?: number
+  /**
+   * The bound of each table of keys that this process keeps, a whole number from 64 to 2^32;
+   * 1,000,000 unless said. A full table drops keys that are as good as fresh and refuses new ones
+   * where there is none.
+   */
+  maxKeys?: number
+  /** A clock that is moved by hand, for tests. */
+  clock?: ManualClock
+}
+
+/** The options of a limit. */
+export interface LimitOptions {
+  /** This limit's own behaviour in an outage, instead of its limiter's. */
+  onOutage?: OnOutage
+}
+
+/** The options of {@link Limit.acquire} and {@link Limit.hold}. */
+export interface WaitOptions {
+  /**
+   * The longest wait in milliseconds, 0 to 366 days, which is also what it is unless said. Where
+   * the wait would be longer, the call is refused at once.
+   */
+  timeoutMs?: number
+  /**
+   * Gives the call up: its promise rejects with the signal's reason, an `AbortError` unless said,
+   * and the turn is given back. What is decided already when the signal comes, counts.
+   */
+  signal?: AbortSignal
+}
+
+/** The options of {@link Limit.reserve}. */
+export interface ReserveOptions {
+  /** The longest wait in milliseconds, 0 to 366 days, which is also what it is unless said. */
+  maxWaitMs?: number
+  /**
+   * Stops waiting for the decision, and rejects with the signal's reason. A decision that is under
+   * way is still made.
+   */
+  signal?: AbortSignal
+}
+
+/** A limiter's state at a moment. */
+export interface Status {
+  /** Whether the store decides. A limiter on `memory://` is always up, until it is closed. */
+  state: StoreState
+  /** Since when. */
+  since: Date
+  /**
+   * How many processes share this limiter's URL and prefix, this one among them, as far as is
+   * known. 0 before the first heartbeat.
+   */
+  processes: number
+  /** This process's place among them, from 0: it decides who gets the remainder of a share. */
+  rank: number
+  /** What went wrong last, without secrets. */
+  lastError: string | null
+  /** Keys whose state this process keeps. */
+  localKeys: number
+  /** Calls on new keys that were refused because the table of keys was full. */
+  refusedFull: number
+  /** Keys whose refusal is remembered. */
+  denyCacheKeys: number
+}
+
+/** A store, its connections and its limits: what a process opens once. */
+export class Limiter {
+  /**
+   * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in
+   * outage mode, and joins when Redis comes.
+   *
+   * @param url Where the state lives: `redis://`, `rediss://`, `redis+unix://`,
+   * `redis+cluster://h:p,h:p`, `redis+sentinel://h:p,h:p/master` or `memory://`, which it is
+   * unless said.
+   * @throws {SluicegateError} `CONFIG` for a bad URL or option.
+   * @throws {TypeError} For an argument of a wrong type or an unknown option.
+   */
+  constructor(url?: string, options?: LimiterOptions)
+
+  /**
+   * A limit: a name, shared by all processes that use it, and a spec such as `100/s burst 200`.
+   *
+   * @param name 1 to 128 bytes of text.
+   * @throws {SluicegateError} `SPEC` for a spec that can't be read or met, `ARGUMENT` for a bad
+   * name, `CONFIG` for an unknown `onOutage`, `CLOSED`.
+   * @throws {TypeError} For an argument of a wrong type or an unknown option.
+   */
+  limit(name: string, spec: string, options?: LimitOptions): Limit
+
+  /**
+   * Takes from several limits or from none, in one atomic step, and returns one decision for each,
+   * in order. In a Cluster, limits whose keys are in different slots are taken one after the other
+   * and given back when one refuses.
+   *
+   * Rejects with `ARGUMENT` for a bad cost or key, an empty list, more than 64 entries, or one that
+   * names a limit and key twice; `UNSUPPORTED` for a concurrency limit; `OUTAGE`, `CLOSED`.
+   *
+   * @param entries `[limit, key, cost]` each; a cost of 1 may be left out.
+   */
+  tryAcquireAll(entries: ReadonlyArray<readonly [limit: Limit, key: Key, cost?: Cost]>): Promise<Decision[]>
+
+  /** What the limiter knows of its store and of itself. */
+  status(): Status
+
+  /**
+   * Leaves the store and closes the connections. Calls that are under way are still answered;
+   * later ones reject with `CLOSED`. A limiter that is garbage-collected closes by itself.
+   */
+  close(): void
+}
+
+/**
+ * A name plus a spec: what keys are held to. Made by {@link Limiter.limit}.
+ *
+ * Every verb rejects with `ARGUMENT` for an empty key or a cost out of range, `UNSUPPORTED` where
+ * it has no meaning for the limit's algorithm, `OUTAGE` under `onOutage: 'raise'`, and `CLOSED`;
+ * with a `TypeError` for an argument of a wrong type. A refusal is never a rejection.
+ */
+export class Limit {
+  private constructor()
+
+  /** The limit's name. */
+  readonly name: string
+
+  /** The spec, as its one canonical text. */
+  readonly spec: string
+
+  /**
+   * Decides now, in one round trip at most.
+   *
+   * @param cost Units to take; 1 unless said.
+   */
+  tryAcquire(key: Key, cost?: Cost): Promise<Decision>
+
+  /**
+   * Waits its turn, first come first served, and gives up at once when the wait would be longer
+   * than `timeoutMs`; the decision then is a refusal.
+   *
+   * token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed algorithms
+   * can't reserve: there, callers wait for `retryAfterMs` with jitter.
+   *
+   * @param cost Units to take; 1 unless said.
+   */
+  acquire(key: Key, options?: WaitOptions): Promise<Decision>
+  acquire(key: Key, cost?: Cost, options?: WaitOptions): Promise<Decision>
+
+  /**
+   * Takes the turn, if it comes within `maxWaitMs`, and says in `waitMs` how long to wait for it.
+   * {@link Limit.refund} gives it back. For token-bucket, gcra and leaky-bucket only.
+   *
+   * @param cost Units to take; 1 unless said.
+   */
+  reserve(key: Key, options?: ReserveOptions): Promise<Decision>
+  reserve(key: Key, cost?: Cost, options?: ReserveOptions): Promise<Decision>
+
+  /** Says whether a cost of 1 would pass now, and changes nothing. */
+  peek(key: Key): Promise<Decision>
+
+  /**
+   * Gives back, never above the capacity; the decision tells the state after.
+   *
+   * @param cost Units to give back; 1 unless said.
+   */
+  refund(key: Key, cost?: Cost): Promise<Decision>
+
+  /** Forgets the key: it is as if never used. */
+  reset(key: Key): Promise<void>
+
+  /**
+   * Takes a permit of a concurrency limit, waiting up to `timeoutMs` for one. It is renewed while
+   * it is held.
+   */
+  hold(key: Key, options?: WaitOptions): Promise<Permit>
+}
+
+/**
+ * What {@link Limit.hold} gives: a place under a concurrency limit, if `allowed`.
+ *
+ * `using permit = await limit.hold(key)` releases it at the end of the block. One that is garbage-
+ * collected is released too, so keep it for as long as the place is needed. A process that dies
+ * loses its permits `ttl` after their last renewal.
+ */
+export class Permit {
+  private constructor()
+
+  /** The decision. */
+  readonly decision: Decision
+
+  /** Whether there is a permit: the decision's `allowed`. */
+  get allowed(): boolean
+
+  /** Gives the permit back. It waits for nothing, and may be called again. */
+  release(): void
+
+  /** The same as {@link Permit.release}, for `using`. */
+  [Symbol.dispose](): void
+
+  /** The same as {@link Permit.release}, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/**
+ * A clock that stands still until it is moved, for tests of code that uses limits.
+ *
+ * A limiter on Redis sends its time along instead of letting Redis use its own, so all limiters of
+ * a test should share one clock.
+ */
+export class ManualClock {
+  /**
+   * @param startMs Milliseconds since the Unix epoch, as `Date.now()`; a billion seconds unless
+   * said.
+   */
+  constructor(startMs?: number)
+
+  /** Moves the clock ahead by 0 or more milliseconds. Who waits for a time that has now come is woken. */
+  advance(ms: number): void
+
+  /** Puts the clock at a time in milliseconds since the Unix epoch, ahead or back. */
+  set(ms: number): void
+
+  /** The time on the clock, in milliseconds since the Unix epoch. */
+  now(): number
+}
+
+/** What is thrown, or rejected with, when something is wrong. `code` says what. */
+export class SluicegateError extends Error {
+  /** Made by this package; a program may make its own, for its tests. */
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown })
+
+  /** What kind of error this is. */
+  readonly code: ErrorCode
+}
+
+/** For guards and middleware that turn a refusal into an error. The verbs never raise it. */
+export class RateLimited extends SluicegateError {
+  /** @param message `rate limited` unless said. */
+  constructor(decision: Decision, message?: string)
+
+  /** The refusal. */
+  readonly decision: Decision
+}

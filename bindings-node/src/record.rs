@@ -1,0 +1,128 @@
+//! An answer as a row of numbers, because an object costs ten times as much to make from here.
+//! `lib/record.js` reads it.
+
+use sluicegate::{Answer, Decision, Error, ErrorKind};
+
+use crate::convert::to_millis;
+use crate::error::{Result, Thrown, thrown};
+
+/// Numbers in a record: the call's token, a tag, and the five numbers of a decision.
+pub(crate) const WIDTH: usize = 7;
+
+/// What a tag carries beside the source (bits 0 to 2) and `allowed` (bit 3), from bit 4 on.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// A decision.
+    Decision = 0,
+    /// A decision and a permit, which follows as an [`Extra`].
+    Held = 1,
+    /// A decision that came without a permit.
+    NotHeld = 2,
+    /// Several decisions, which follow as an [`Extra`].
+    Decisions = 3,
+    /// No value.
+    Done = 4,
+    /// An error, which follows as an [`Extra`].
+    Error = 5,
+}
+
+/// What doesn't fit a record.
+pub(crate) enum Extra {
+    Permit(sluicegate::Permit),
+    Decisions(Vec<Decision>),
+    Error(Thrown),
+}
+
+/// Writes the record of a call's answer, and returns what doesn't fit.
+pub(crate) fn write(cells: &mut [f64], token: f64, answer: Result<Answer>) -> Option<Extra> {
+    let (shape, decision, extra) = match answer {
+        Ok(Answer::Decision(decision)) => (Shape::Decision, Some(decision), None),
+        Ok(Answer::Held(decision, Some(permit))) => {
+            (Shape::Held, Some(decision), Some(Extra::Permit(permit)))
+        }
+        Ok(Answer::Held(decision, None)) => (Shape::NotHeld, Some(decision), None),
+        Ok(Answer::Decisions(decisions)) => (Shape::Decisions, None, Some(Extra::Decisions(decisions))),
+        Ok(Answer::Done) => (Shape::Done, None, None),
+        Ok(_) => {
+            let error = Error::new(ErrorKind::Internal, "the answer is of a kind that is not known here");
+            (Shape::Error, None, Some(Extra::Error(thrown(error))))
+        }
+        Err(error) => (Shape::Error, None, Some(Extra::Error(error))),
+    };
+    cells[0] = token;
+    cells[1] = f64::from((shape as u32) << 4);
+    if let Some(decision) = decision {
+        cells[1] += f64::from(tag(&decision));
+        cells[2..WIDTH].copy_from_slice(&numbers(&decision));
+    }
+    extra
+}
+
+/// Decisions as the tail of a record, one after the other: tag and five numbers each.
+pub(crate) fn flat(decisions: &[Decision]) -> Vec<f64> {
+    decisions
+        .iter()
+        .flat_map(|decision| std::iter::once(f64::from(tag(decision))).chain(numbers(decision)))
+        .collect()
+}
+
+fn tag(decision: &Decision) -> u32 {
+    decision.source as u32 | u32::from(decision.allowed) << 3
+}
+
+/// All whole numbers of core's are below 2^53, so a double holds them exactly.
+fn numbers(decision: &Decision) -> [f64; WIDTH - 2] {
+    [
+        decision.limit as f64,
+        decision.remaining as f64,
+        decision.retry_after.map_or(-1.0, to_millis),
+        to_millis(decision.reset_after),
+        to_millis(decision.wait),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sluicegate::Source;
+
+    use super::*;
+
+    #[test]
+    fn every_source_has_its_place_in_the_list_of_words() {
+        for (place, source) in Source::ALL.into_iter().enumerate() {
+            assert_eq!(source as usize, place);
+            for allowed in [false, true] {
+                let decision = Decision {
+                    allowed,
+                    limit: 5,
+                    remaining: 3,
+                    retry_after: (!allowed).then_some(Duration::from_micros(1_500)),
+                    reset_after: Duration::from_micros(1),
+                    wait: Duration::ZERO,
+                    source,
+                };
+                let mut cells = [0.0; WIDTH];
+                assert!(write(&mut cells, 9.0, Ok(Answer::Decision(decision))).is_none());
+                let tag = place as f64 + if allowed { 8.0 } else { 0.0 };
+                let retry_after = if allowed { -1.0 } else { 1.5 };
+                assert_eq!(cells, [9.0, tag, 5.0, 3.0, retry_after, 0.001, 0.0]);
+                assert_eq!(flat(&[decision]), cells[1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_kind_has_a_code_and_goes_beside_the_record() {
+        for kind in ErrorKind::ALL {
+            let mut cells = [0.0; WIDTH];
+            let extra = write(&mut cells, 1.0, Err(thrown(Error::new(kind, "why"))));
+            assert!(
+                matches!(extra, Some(Extra::Error(error)) if error.status.as_ref() == crate::error::code(kind))
+            );
+            assert_eq!(cells[1], f64::from((Shape::Error as u32) << 4));
+            assert_eq!(crate::error::code(kind).to_ascii_lowercase(), kind.as_str());
+        }
+    }
+}

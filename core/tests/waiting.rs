@@ -188,3 +188,50 @@ fn a_manual_clock_wakes_who_waits() {
         assert!(decision.allowed && decision.wait.is_zero());
     });
 }
+
+/// A process of its own, since signals go to whole processes: `signals` below runs it.
+#[test]
+#[ignore = "run by the next test"]
+fn calls_under_signals() {
+    let url = std::env::var("SLUICEGATE_TEST_REDIS").unwrap();
+    let limit = Limiter::builder().url(&url).timeout(Duration::from_secs(5)).open().unwrap();
+    let limit = limit.limit(&format!("signals{:x}", rand::random::<u64>()), "1000000/h").unwrap();
+    limit.try_acquire_blocking("k", 1).unwrap();
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing; no SA_RESTART, so that reads are interrupted.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
+    // SAFETY: the thread outlives the sender, which is joined.
+    let caller = unsafe { libc::pthread_self() };
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let sender = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // SAFETY: the caller's thread lives until this one is joined.
+                unsafe { libc::pthread_kill(caller, libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        })
+    };
+    let sources: Vec<_> = (0..3000).map(|_| limit.try_acquire_blocking("k", 1).unwrap().source).collect();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    sender.join().unwrap();
+    assert!(sources.iter().all(|source| *source == sluicegate::Source::Redis), "a signal lost an answer");
+}
+
+#[test]
+fn signals_lose_no_answer() {
+    if std::env::var("SLUICEGATE_TEST_REDIS").is_err() {
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let run = std::process::Command::new(this)
+        .args(["--ignored", "--exact", "calls_under_signals", "--test-threads=1"])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+}

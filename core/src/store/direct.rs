@@ -13,6 +13,7 @@ use super::Outcome;
 use super::batch::{Batch, Job};
 use super::connection::explain;
 use super::script::{Entry, Programs};
+use super::signals::SignalsHeld;
 use crate::clock::Clock;
 
 pub(crate) struct Direct {
@@ -49,6 +50,7 @@ impl Direct {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Sent::No(job),
         };
+        let _signals = SignalsHeld::new();
         // Taken out, so that whatever goes wrong leaves no half-read connection behind.
         let Some(mut at) = open.take().or_else(|| self.connect()) else { return Sent::No(job) };
         let mut batch = Batch::new([job].into(), &mut at.programs, self.clock.sent());

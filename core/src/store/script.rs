@@ -34,7 +34,8 @@ impl Program {
     fn of_rules(algorithms: &BTreeSet<Algorithm>) -> Program {
         let mut text = String::from("local rules = {}\n");
         text.push_str(COMMON);
-        let libraries: BTreeSet<&str> = algorithms.iter().filter_map(|algorithm| library(*algorithm)).collect();
+        let libraries: BTreeSet<&str> =
+            algorithms.iter().filter_map(|algorithm| library(*algorithm)).collect();
         text.extend(libraries);
         // Each in a block of its own, since Lua allows a program 200 local names.
         for algorithm in algorithms {

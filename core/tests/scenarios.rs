@@ -299,6 +299,20 @@ fn run(scenario: &Scenario, url: &str, way: Way, prefix: &str) -> Result<(), Fai
     Ok(())
 }
 
+/// A defect could leave a call waiting for a clock that nobody moves.
+fn bounded(run: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Result<(), Failed> {
+    let (send, receive) = mpsc::channel();
+    let thread = thread::spawn(move || send.send(run()));
+    match receive.recv_timeout(Duration::from_secs(60)) {
+        Ok(outcome) => outcome,
+        Err(mpsc::RecvTimeoutError::Timeout) => Err("a call waits, and nobody moves the clock".into()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => Err("ended without an outcome".into()),
+        },
+    }
+}
+
 fn load() -> Vec<(String, Arc<Scenario>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios");
     let mut scenarios = Vec::new();

@@ -1,0 +1,55 @@
+# Sluicegate: `make help` lists what can be made.
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+PREFIX ?= /usr/local
+DESTDIR ?=
+PYTHON := .venv/bin/python
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# Where rustup puts cargo, for a shell that has not been told yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build wheel npm lib install-c demo-worker demo test lint format header clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing: packages, Rust, .venv, node_modules
+	@tests/tools/setup.sh
+
+build: wheel npm lib demo-worker ## Everything that is shipped, in release mode
+
+wheel: setup ## The Python wheel, in dist/
+	rm -f dist/*.whl
+	$(PYTHON) -m maturin build --quiet --release --locked --manifest-path bindings-python/Cargo.toml --target-dir bindings-python/target --out dist
+
+npm: setup ## The Node package, in dist/
+	rm -f dist/*.tgz
+	cd bindings-node && npm run --silent build
+	mkdir -p dist
+	cd bindings-node && npm pack --silent --pack-destination ../dist
+
+lib: ## The C library, shared and static
+	cargo build --release --locked --package sluicegate-c
+
+install-c: lib ## Install the C library, header and pkg-config file below PREFIX
+	@$(MAKE) --no-print-directory -C bindings-c install PREFIX="$(abspath $(PREFIX))" DESTDIR="$(DESTDIR)"
+
+demo-worker:
+	cargo build --release --locked --package sluicegate --example demo_worker
+
+demo: build ## Seven processes in four languages share one limit while Redis dies and returns
+	@PYTHONPATH=tests/tools $(PYTHON) examples/demo/demo.py --rust-worker $(TARGET)/release/examples/demo_worker
+
+test: build ## Every test, in all four languages, on real servers
+	@$(PYTHON) tests/tools/run_tests.py
+
+lint: setup ## Formatters, linters, type checks, and the header against its source
+	@tests/tools/lint.sh
+
+header: ## Write bindings-c/include/sluicegate.h anew from its source
+	@$(MAKE) --no-print-directory -C bindings-c header
+
+clean: ## Remove what was built; .venv and node_modules stay
+	cargo clean
+	rm -rf dist bindings-python/target

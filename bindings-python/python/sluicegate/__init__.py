@@ -1,0 +1,44 @@
+"""One rate limit, shared by every process that names it, whatever its language.
+
+    import sluicegate
+
+    limiter = sluicegate.Limiter("redis://localhost:6379")
+    login = limiter.limit("login", "100/s burst 200")
+    if login.try_acquire("user:42"):
+        ...
+
+Being over a limit is a value, never an exception: a ``Decision`` that is false. All durations are
+seconds, as floats of whole microseconds. ``sluicegate.aio`` has the same names for asyncio.
+"""
+
+from ._errors import (
+    ArgumentError,
+    ClosedError,
+    ConfigError,
+    Error,
+    InternalError,
+    OutageError,
+    RateLimited,
+    SpecError,
+    UnsupportedError,
+)
+from ._sluicegate import Decision, Limit, Limiter, ManualClock, Permit, Status, __version__
+
+__all__ = [
+    "ArgumentError",
+    "ClosedError",
+    "ConfigError",
+    "Decision",
+    "Error",
+    "InternalError",
+    "Limit",
+    "Limiter",
+    "ManualClock",
+    "OutageError",
+    "Permit",
+    "RateLimited",
+    "SpecError",
+    "Status",
+    "UnsupportedError",
+    "__version__",
+]

@@ -1,0 +1,7 @@
+"""The words that options and attributes are made of."""
+
+from typing import Literal
+
+OnOutage = Literal["share", "allow", "deny", "raise"]
+Source = Literal["redis", "memory", "lease", "deny-cache", "outage"]
+StoreState = Literal["connecting", "up", "out", "closed"]

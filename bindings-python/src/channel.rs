@@ -1,0 +1,286 @@
+//! How answers reach an event loop.
+//!
+//! Each loop watches one descriptor of ours. A thread of the core's puts an answer into the loop's
+//! queue, and a byte into the descriptor when the queue was empty; the loop then takes all that is
+//! there and resolves the futures. So no thread of the core's touches the interpreter, and a crowd of
+//! answers costs one wake-up.
+//!
+//! The loop owns its channel: it keeps the `Reader` for as long as it watches the descriptor, and
+//! everything else refers to the channel weakly. When the loop is closed, the descriptors are closed
+//! and the calls in flight are given up.
+//!
+//! A forked child has the parent's channels in its memory. It neither reads nor writes their
+//! descriptors, which the parent uses, nor drops their calls, whose locks a thread of the parent's may
+//! have held: a loop that runs there gets a channel of the child's own.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{IntoPyDict, PyCFunction};
+use sluicegate as core;
+use sluicegate::{Answer, Later, Pending};
+
+use crate::answer;
+use crate::call::Asked;
+use crate::error::{IntoPyResult, guard};
+
+type Token = u64;
+
+/// Where the core's threads put answers.
+struct Queue {
+    answers: Mutex<Vec<(Token, core::Result<Answer>)>>,
+    wake: UnixStream,
+}
+
+impl Queue {
+    fn push(&self, token: Token, answer: core::Result<Answer>) {
+        let was_empty = {
+            let mut answers = lock(&self.answers);
+            answers.push((token, answer));
+            answers.len() == 1
+        };
+        if was_empty {
+            // Full means that the loop has yet to wake up, and gone that nobody waits.
+            let _ = (&self.wake).write(&[1]);
+        }
+    }
+}
+
+/// A call that is under way.
+struct Call {
+    future: Py<PyAny>,
+    pending: Pending,
+    /// Kept until the answer is there.
+    _asked: Asked,
+}
+
+/// One event loop's way to its answers.
+pub(crate) struct Channel {
+    process: u64,
+    queue: Arc<Queue>,
+    woken: UnixStream,
+    next: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+/// What refers to Python, and is let go when the loop is closed.
+struct Inner {
+    event_loop: Option<Py<PyAny>>,
+    create_future: Option<Py<PyAny>>,
+    calls: HashMap<Token, Call>,
+}
+
+/// Counts the forks between the first process and this one: a call to the system for each decision
+/// would cost more.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+fn process() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Has Python tell of every fork, which it does for all that it knows of.
+pub(crate) fn watch_forks(py: Python<'_>) -> PyResult<()> {
+    let forked = PyCFunction::new_closure(py, None, None, |_, _| {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    })?;
+    let hook = [("after_in_child", forked)].into_py_dict(py)?;
+    py.import("os")?.call_method("register_at_fork", (), Some(&hook)).map(drop)
+}
+
+thread_local! {
+    /// The channels of the loops that have run in this thread. Hardly ever more than one.
+    static CHANNELS: RefCell<Vec<Weak<Channel>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Channel {
+    /// The channel of the loop that runs in this thread.
+    pub(crate) fn of_running_loop(py: Python<'_>) -> PyResult<Arc<Channel>> {
+        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let event_loop = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
+        let process = process();
+        let belongs = |channel: &Arc<Channel>| channel.process == process && channel.is_of(&event_loop);
+        let known = CHANNELS.with_borrow(|channels| channels.iter().filter_map(Weak::upgrade).find(belongs));
+        match known {
+            Some(channel) => Ok(channel),
+            None => Channel::open(&event_loop, process),
+        }
+    }
+
+    fn open(event_loop: &Bound<'_, PyAny>, process: u64) -> PyResult<Arc<Channel>> {
+        let (woken, wake) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
+        let inner = Inner {
+            event_loop: Some(event_loop.clone().unbind()),
+            create_future: Some(event_loop.getattr("create_future")?.unbind()),
+            calls: HashMap::new(),
+        };
+        let channel = Arc::new(Channel {
+            process,
+            queue: Arc::new(Queue { answers: Mutex::default(), wake }),
+            woken,
+            next: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+        });
+        let reader = Reader { channel: Arc::clone(&channel) };
+        event_loop.call_method1("add_reader", (channel.woken.as_raw_fd(), reader))?;
+        CHANNELS.with_borrow_mut(|channels| {
+            channels.retain(|known| known.strong_count() > 0);
+            channels.push(Arc::downgrade(&channel));
+        });
+        Ok(channel)
+    }
+
+    fn is_of(&self, event_loop: &Bound<'_, PyAny>) -> bool {
+        lock(&self.inner).event_loop.as_ref().is_some_and(|own| own.is(event_loop))
+    }
+
+    /// Has the answer of `later` put into a future of this loop's.
+    pub(crate) fn watch<'py>(
+        self: &Arc<Self>,
+        py: Python<'py>,
+        later: Later,
+        asked: Asked,
+    ) -> PyResult<(Bound<'py, PyAny>, Ticket)> {
+        let create_future = lock(&self.inner).create_future.as_ref().map(|create| create.clone_ref(py));
+        let Some(create_future) = create_future else {
+            return Err(pyo3::exceptions::PyRuntimeError::new_err("Event loop is closed"));
+        };
+        let future = create_future.bind(py).call0()?;
+        let token = self.next.fetch_add(1, Ordering::Relaxed);
+        let queue = Arc::clone(&self.queue);
+        let pending = later.on_answer(move |answer| queue.push(token, answer));
+        let call = Call { future: future.clone().unbind(), pending, _asked: asked };
+        lock(&self.inner).calls.insert(token, call);
+        Ok((future, Ticket { channel: Arc::downgrade(self), token }))
+    }
+
+    /// Resolves the futures whose answers are there.
+    fn drain(&self, py: Python<'_>) {
+        if self.process != process() {
+            return;
+        }
+        // First the byte, then the queue: an answer that comes in between finds the queue as it was
+        // and is taken too, or finds it empty and sends another byte.
+        let _ = (&self.woken).read(&mut [0; 64]);
+        let answers = mem::take(&mut *lock(&self.queue.answers));
+        for (token, answer) in answers {
+            // What was given up meanwhile is dropped here, and so is a permit that came with it.
+            let Some(call) = self.take(token) else { continue };
+            drop(call.pending);
+            if let Err(failed) = resolve(call.future.bind(py), answer) {
+                failed.write_unraisable(py, Some(call.future.bind(py)));
+            }
+        }
+    }
+
+    fn take(&self, token: Token) -> Option<Call> {
+        lock(&self.inner).calls.remove(&token)
+    }
+
+    /// Lets go of the loop and of all that is under way.
+    fn close(&self) {
+        let (event_loop, create_future, calls) = {
+            let mut inner = lock(&self.inner);
+            (inner.event_loop.take(), inner.create_future.take(), mem::take(&mut inner.calls))
+        };
+        // The last first: a turn is given back only if nobody has passed it.
+        let mut calls: Vec<(Token, Call)> = calls.into_iter().collect();
+        calls.sort_unstable_by_key(|(token, _)| std::cmp::Reverse(*token));
+        for (_, call) in calls {
+            self.give_up(call);
+        }
+        drop((event_loop, create_future));
+    }
+
+    fn give_up(&self, call: Call) {
+        if self.process != process() {
+            mem::forget(call.pending);
+        }
+    }
+}
+
+fn resolve(future: &Bound<'_, PyAny>, answer: core::Result<Answer>) -> PyResult<()> {
+    let py = future.py();
+    // A cancelled task's future is done before its answer comes.
+    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        return Ok(());
+    }
+    match guard(py, || answer::to_py(py, answer.into_py(py)?)) {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
+        Err(error) => future.call_method1(intern!(py, "set_exception"), (error,))?,
+    };
+    Ok(())
+}
+
+/// A call's claim to its answer. Dropping it gives the call up.
+pub(crate) struct Ticket {
+    channel: Weak<Channel>,
+    token: Token,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channel.upgrade()
+            && let Some(call) = channel.take(self.token)
+        {
+            channel.give_up(call);
+        }
+    }
+}
+
+impl Ticket {
+    /// Lets the call go on to its end, whoever waits.
+    pub(crate) fn keep(mut self) {
+        self.channel = Weak::new();
+    }
+}
+
+/// What the loop calls when the descriptor is readable.
+#[pyclass(frozen, module = "sluicegate._sluicegate")]
+struct Reader {
+    channel: Arc<Channel>,
+}
+
+#[pymethods]
+impl Reader {
+    fn __call__(&self, py: Python<'_>) {
+        self.channel.drain(py);
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let inner = match self.channel.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // In use, so this is no garbage.
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        visit.call(&inner.event_loop)?;
+        visit.call(&inner.create_future)?;
+        inner.calls.values().try_for_each(|call| visit.call(&call.future))
+    }
+
+    fn __clear__(&self) {
+        self.channel.close();
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.channel.close();
+    }
+}

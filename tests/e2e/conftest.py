@@ -1,0 +1,85 @@
+"""The installed parts, each in a fresh directory outside the repository, and a Redis for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import artefacts
+import programs
+import pytest
+from redis_servers import RedisServer
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment that has the wheel and nothing else."""
+    return artefacts.python_env(tmp_path_factory.mktemp("python") / "venv")
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An npm project that has the tarball and nothing else."""
+    return artefacts.node_project(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture(scope="session")
+def c_prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artefacts.c_prefix(tmp_path_factory.mktemp("c"))
+
+
+@pytest.fixture(scope="session")
+def rust(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crate outside the repository that depends on ours; binaries go to src/bin."""
+    crate = tmp_path_factory.mktemp("rust")
+    (crate / "Cargo.toml").write_text(
+        f"""
+[package]
+name = "outside"
+version = "0.0.0"
+edition = "2024"
+
+[dependencies]
+sluicegate = {{ path = "{artefacts.ROOT / "core"}" }}
+tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+"""
+    )
+    (crate / "src" / "bin").mkdir(parents=True)
+    shutil.copy(artefacts.ROOT / "Cargo.lock", crate)
+    return crate
+
+
+@pytest.fixture(scope="session", params=programs.LANGUAGES)
+def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Recipe:
+    """In each language: how to run a program that makes a call for each line of its input."""
+    source = programs.SOURCES
+    language: str = request.param
+    if language == "python":
+        return programs.Recipe(language, [request.getfixturevalue("python"), source / "driver.py"], {})
+    if language == "node":
+        project: Path = request.getfixturevalue("node")
+        shutil.copy(source / "driver.mjs", project)
+        return programs.Recipe(language, ["node", project / "driver.mjs"], {})
+    if language == "c":
+        prefix: Path = request.getfixturevalue("c_prefix")
+        program = tmp_path_factory.mktemp("c-driver") / "driver"
+        artefacts.compile_c(source / "driver.c", program, prefix)
+        return programs.Recipe(language, [program], artefacts.c_env(prefix))
+    crate: Path = request.getfixturevalue("rust")
+    shutil.copy(source / "driver.rs", crate / "src" / "bin")
+    return programs.Recipe(language, [programs.build_rust(crate, "driver")], {})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _outside_environment() -> None:
+    """The programs must find the installed parts, not the source tree."""
+    for name in ("PYTHONPATH", "NODE_PATH", "VIRTUAL_ENV"):
+        os.environ.pop(name, None)

@@ -15,13 +15,10 @@ use crate::error::{IntoPyResult, guard};
 /// How often a call that waits looks for signals, so that Ctrl-C is heard.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
 
-/// Waits for the answer without the GIL. On a signal whose handler raises, the call is given up.
-///
-/// What is decided at once keeps the GIL: another thread could take it for milliseconds. What is not
-/// goes through the core's own thread, by `submit`: in `submit_blocking` this thread would read from a
-/// socket, where it hears no Ctrl-C, and where any signal with a handler would lose it the answer.
-fn wait(py: Python<'_>, submitted: Submitted) -> PyResult<Answer> {
-    let mut later = match submitted {
+/// Makes a call and waits for its answer, without the GIL. On a signal whose handler raises, a call
+/// that waits for its turn is given up.
+fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<Answer> {
+    let mut later = match py.detach(submit) {
         Submitted::Now(answer) => return answer.into_py(py),
         Submitted::Later(later) => later,
     };
@@ -106,7 +103,7 @@ impl Limiter {
             Ok(limit) => Ok(limit.get().0.clone()),
             Err(_) => Err(wrong_type("an entry must name a sluicegate.Limit", object)),
         })?;
-        guard(py, || to_py(py, wait(py, self.0.submit_all(parts))?))
+        guard(py, || to_py(py, wait(py, || self.0.submit_all_blocking(parts))?))
     }
 
     /// What the limiter knows of its store and of itself.
@@ -149,7 +146,11 @@ pub(crate) struct Limit(pub(crate) core::Limit);
 
 impl Limit {
     fn call(&self, py: Python<'_>, call: Call, key: &Key<'_>) -> PyResult<Answer> {
-        guard(py, || wait(py, self.0.submit(call, key.0)))
+        guard(py, || match self.0.decide_now(call, key.0) {
+            // With the GIL: another thread that got it could keep it for milliseconds.
+            Some(answer) => answer.into_py(py),
+            None => wait(py, || self.0.submit_blocking(call, key.0)),
+        })
     }
 
     fn ask(&self, py: Python<'_>, call: Call, key: &Key<'_>) -> PyResult<Py<PyAny>> {

@@ -18,10 +18,10 @@ PACKAGE = Path(sluicegate.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_stub_is_the_module() -> None:
+def test_the_stub_is_the_module(tmp_path: Path) -> None:
     allowlist = ROOT / "stubtest-allowlist.txt"
     command = [sys.executable, "-m", "mypy.stubtest", "sluicegate", "--allowlist", str(allowlist)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=PACKAGE.parent)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

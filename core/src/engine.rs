@@ -84,7 +84,7 @@ struct Redis {
     outage: Arc<Outage>,
     denied: Arc<DenyCache>,
     /// For threads that may block, where the store is one server.
-    direct: Option<Direct>,
+    direct: Option<Arc<Direct>>,
     doubt: Arc<Notify>,
     /// Says that the limiter is closed; its end says so too.
     closing: watch::Sender<bool>,
@@ -119,7 +119,7 @@ impl Engine {
         let queue = Arc::new(Queue::default());
         let doubt = Arc::new(Notify::new());
         let direct = match target {
-            Target::Redis(info) => Some(Direct::new(info.clone(), *timeout, clock.clone())),
+            Target::Redis(info) => Some(Arc::new(Direct::new(info.clone(), *timeout, clock.clone()))),
             Target::Memory => None,
         };
         let (closing, closed) = watch::channel(false);

@@ -436,8 +436,35 @@ impl Limit {
         self.start(call, key, true).unwrap_or_else(|error| Submitted::Now(Err(error)))
     }
 
+    /// The answer to any verb, for a language binding, where it needs neither waiting nor blocking;
+    /// `None` where [`Limit::submit`] or [`Limit::submit_blocking`] is needed. A call that may have
+    /// to wait for its turn is never answered here.
+    pub fn decide_now(&self, call: Call, key: &[u8]) -> Option<Result<Answer>> {
+        match self.step(call) {
+            Ok(step) => step.and_then(|(op, cost)| self.step_now(op, cost, key)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     fn start(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
-        let (op, cost) = match call {
+        let Some((op, cost)) = self.step(call)? else {
+            return self.start_waiting(call, key, may_block);
+        };
+        if let Some(answer) = self.step_now(op, cost, key) {
+            return Ok(Submitted::Now(answer));
+        }
+        Ok(Submitted::from_engine(
+            &self.engine,
+            op,
+            smallvec::smallvec![self.part(key, cost)?],
+            may_block,
+            answer_to(op),
+        ))
+    }
+
+    /// The one step that answers a call; `None` for the verbs that wait.
+    fn step(&self, call: Call) -> Result<Option<(Op, u64)>> {
+        Ok(Some(match call {
             Call::TryAcquire { cost } => {
                 self.refuse_concurrency("try_acquire")?;
                 (Op::Take { wait: 0 }, cost)
@@ -452,35 +479,35 @@ impl Limit {
                 (Op::Refund, cost)
             }
             Call::Reset => (Op::Reset, 0),
+            Call::Acquire { .. } | Call::Hold { .. } => return Ok(None),
+        }))
+    }
+
+    fn step_now(&self, op: Op, cost: u64, key: &[u8]) -> Option<Result<Answer>> {
+        let cost = match check_cost(cost).and_then(|cost| key::check_key(key).map(|()| cost)) {
+            Ok(cost) => cost,
+            Err(error) => return Some(Err(error)),
+        };
+        let kept = key::kept(key);
+        let part = Part { plan: &self.plan, key: &kept, cost };
+        self.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
+    }
+
+    fn start_waiting(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
+        let wait = |cost| -> Result<Wait> {
+            Ok(Wait { engine: Arc::clone(&self.engine), part: self.part(key, cost)? })
+        };
+        match call {
             Call::Acquire { cost, timeout } => {
                 self.refuse_concurrency("acquire")?;
-                let wait = Wait { engine: Arc::clone(&self.engine), part: self.part(key, cost)? };
-                return Ok(waiting::acquire(wait, longest("timeout", timeout)?, may_block));
+                Ok(waiting::acquire(wait(cost)?, longest("timeout", timeout)?, may_block))
             }
             Call::Hold { timeout } => {
                 self.require_concurrency()?;
-                let wait = Wait { engine: Arc::clone(&self.engine), part: self.part(key, 1)? };
-                return Ok(waiting::hold(wait, longest("timeout", timeout)?));
+                Ok(waiting::hold(wait(1)?, longest("timeout", timeout)?))
             }
-        };
-        let answer = move |answered: Answered| match answered.decision() {
-            Some(decision) if op != Op::Reset => Answer::Decision(decision),
-            _ => Answer::Done,
-        };
-        let cost = check_cost(cost)?;
-        key::check_key(key)?;
-        let kept = key::kept(key);
-        let part = Part { plan: &self.plan, key: &kept, cost };
-        if let Some(answered) = self.engine.decide_now(op, &[part]) {
-            return Ok(Submitted::Now(answered.map(answer)));
+            _ => unreachable!("{call:?} is answered in one step"),
         }
-        Ok(Submitted::from_engine(
-            &self.engine,
-            op,
-            smallvec::smallvec![self.part(key, cost)?],
-            may_block,
-            answer,
-        ))
     }
 
     async fn decide(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Decision> {
@@ -566,6 +593,14 @@ impl Limit {
     }
 }
 
+/// What an engine's answer to `op` is to its caller.
+fn answer_to(op: Op) -> impl FnOnce(Answered) -> Answer + Send + 'static {
+    move |answered| match answered.decision() {
+        Some(decision) if op != Op::Reset => Answer::Decision(decision),
+        _ => Answer::Done,
+    }
+}
+
 fn longest(name: &str, wait: Option<Duration>) -> Result<u64> {
     check_duration(name, wait.unwrap_or(Duration::from_secs(366 * 86_400))).map(micros)
 }
@@ -636,13 +671,13 @@ impl Submitted {
         let done = Box::new(move |answered: Result<Answered>| sender.send(answered.map(answer)));
         if may_block {
             engine.submit_blocking(op, parts, done);
-            if let Some(answer) = receiver.take() {
-                return Submitted::Now(answer);
-            }
         } else {
             engine.submit(op, parts, done);
         }
-        Submitted::Later(Later { receiver })
+        match receiver.take() {
+            Some(answer) => Submitted::Now(answer),
+            None => Submitted::Later(Later { receiver }),
+        }
     }
 
     /// Blocks until the answer is there.

@@ -28,6 +28,8 @@ struct Held {
     part: OwnedPart,
     holder: Holder,
     released: AtomicBool,
+    /// The process that holds it: a forked child has a copy, and must not give it back.
+    process: u64,
 }
 
 impl std::fmt::Debug for Permit {
@@ -38,7 +40,13 @@ impl std::fmt::Debug for Permit {
 
 impl Permit {
     pub(crate) fn new(engine: Arc<Engine>, part: OwnedPart, holder: Holder, ttl: Duration) -> Permit {
-        let held = Arc::new(Held { engine, part, holder, released: AtomicBool::new(false) });
+        let held = Arc::new(Held {
+            engine,
+            part,
+            holder,
+            released: AtomicBool::new(false),
+            process: runtime::generation(),
+        });
         let keeper = match held.engine.clock() {
             Clock::Manual(_) => None,
             // Without a runtime the permit still lasts for its ttl.
@@ -58,7 +66,8 @@ impl Permit {
     /// Gives the permit back now instead of when it is dropped. It waits for nothing.
     pub fn release(&self) {
         if !self.held.released.swap(true, Ordering::AcqRel) {
-            if let Some(keeper) = &self.keeper {
+            if let Some(keeper) = self.keeper.as_ref().filter(|_| self.held.process == runtime::generation())
+            {
                 keeper.abort();
             }
             self.held.send(Op::Release(self.held.holder));
@@ -79,6 +88,9 @@ impl Drop for Permit {
 
 impl Held {
     fn send(&self, op: Op) {
+        if self.process != runtime::generation() {
+            return;
+        }
         if let Some(_answer) = self.engine.decide_now(op, &[self.part.part()]) {
             return;
         }

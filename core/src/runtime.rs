@@ -23,7 +23,7 @@ extern "C" fn count_fork() {
 }
 
 /// Counts the forks between the first process and this one.
-fn generation() -> u64 {
+pub(crate) fn generation() -> u64 {
     static WATCH: Once = Once::new();
     if !WATCH.is_completed() {
         WATCH.call_once(|| {

@@ -112,6 +112,8 @@ impl Round {
             self.same_without_the_rest(&decision, |limit| limit.try_acquire_blocking("other", cost));
         } else {
             assert_eq!(decision.retry_after.is_none(), cost > self.observer.capacity(), "{decision:?}");
+            let longest = if self.mode == Mode::Turns { u64::MAX } else { self.observer.longest_wait() };
+            assert!(decision.retry_after.is_none_or(|wait| micros(wait) <= longest), "frozen: {decision:?}");
         }
         decision
     }

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -345,7 +346,8 @@ fn main() {
                 let prefix = format!("sc-{started}-{}", trials.len());
                 let (scenario, url) = (Arc::clone(scenario), url.clone());
                 let title = format!("{topic}: {} [{store}, {name}]", scenario.name);
-                trials.push(Trial::test(title, move || run(&scenario, &url, way, &prefix)));
+                let trial = move || bounded(move || run(&scenario, &url, way, &prefix));
+                trials.push(Trial::test(title, trial));
             }
         }
     }

@@ -57,6 +57,13 @@ impl Job {
     }
 }
 
+impl Drop for Job {
+    /// Whoever drops a call on the way, as when the limiter is closed, still answers it.
+    fn drop(&mut self) {
+        self.finish(Err(Lost("the limiter was closed".into())));
+    }
+}
+
 /// The calls that wait for the next round trip, in order of arrival.
 #[derive(Default)]
 pub(crate) struct Queue {

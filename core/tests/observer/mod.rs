@@ -1,7 +1,6 @@
 //! What the shadow observer knows: the rules as their definitions have them, and who was admitted
 //! when. It shares no code and no way of counting with the algorithms: it adds up lists.
 
-use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
@@ -76,6 +75,12 @@ impl Rule {
             Kind::TokenBucket | Kind::Gcra | Kind::LeakyBucket => self.capacity() * self.period / self.count,
             _ => self.period,
         }
+    }
+
+    /// A refill, and as much again where the clock is behind: what is further ahead counts as now.
+    fn longest_wait(&self) -> u64 {
+        let slice = if self.kind == Kind::SlidingWindow { self.period / self.buckets } else { 0 };
+        2 * self.refill() + slice + 2
     }
 
     fn slice(&self, clock: u64) -> u64 {
@@ -181,6 +186,10 @@ impl Observer {
 
     pub(crate) fn refill(&self) -> u64 {
         self.rules.iter().map(Rule::refill).min().unwrap()
+    }
+
+    pub(crate) fn longest_wait(&self) -> u64 {
+        self.rules.iter().map(Rule::longest_wait).max().unwrap()
     }
 
     pub(crate) fn would_admit(&self, now: u64, cost: u64) -> bool {

@@ -123,12 +123,35 @@ def work(_):
 with multiprocessing.get_context("fork").Pool(4) as pool:
     assert pool.map(work, range(8)) == [50] * 8
 """
+# A permit is the parent's; the child's copy of it gives nothing back.
+PERMIT = """
+limiter = sluicegate.Limiter(URL, prefix=PREFIX, timeout=5.0)
+limit = limiter.limit("fork", "concurrency 1 ttl 60s")
+permit = limit.hold("k")
+assert permit.decision.allowed
+
+def drop():
+    global permit
+    permit.release()
+    del permit
+    time.sleep(0.2)
+
+finish(forked(drop))
+time.sleep(0.1)
+assert limit.peek("k").remaining == 0
+permit.release()
+deadline = time.monotonic() + 20
+while limit.peek("k").remaining == 0:
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
+"""
 PROGRAMS = {
     "blocking": BLOCKING,
     "new loops": NEW_LOOPS,
     "calls in flight": IN_FLIGHT,
     "the same loop": SAME_LOOP,
     "multiprocessing": MULTIPROCESSING,
+    "a permit": PERMIT,
 }
 
 

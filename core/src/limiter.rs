@@ -39,8 +39,8 @@ impl Limiter {
     /// Opens a limiter with the default options. It waits for nothing: a limiter that is opened
     /// while Redis is down decides in outage mode, and joins when Redis comes.
     ///
-    /// URLs are `redis://`, `rediss://`, `redis+unix://`, `redis+cluster://h:p,h:p`,
-    /// `redis+sentinel://h:p,h:p/master` and `memory://`.
+    /// URLs are `redis://`, `rediss://`, `redis+unix://` and `memory://`. Cluster and Sentinel
+    /// are not there yet.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a bad URL.

@@ -216,8 +216,8 @@ impl Engine {
             });
         };
         let deadline = Instant::now() + self.config.timeout;
-        let job = Job { op, parts, deadline, finish: Some(Box::new(finish)) };
-        let direct = direct.as_ref().filter(|_| may_block && outage.is_settled());
+        let job = Job::new(op, parts, deadline, Box::new(finish));
+        let direct = direct.as_ref().filter(|_| may_block && queue.is_idle() && outage.is_settled());
         let sent = match direct {
             Some(direct) => direct.call(job, &|entry, outcome| outage.saw(entry, outcome)),
             None => Sent::No(job),

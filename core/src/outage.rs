@@ -260,7 +260,7 @@ impl Outage {
                     this.owe(&[owed.part()]);
                 }
             });
-            Job { op: Op::Debit, parts: SmallVec::from_elem(debt, 1), deadline, finish: Some(finish) }
+            Job::new(Op::Debit, SmallVec::from_elem(debt, 1), deadline, finish)
         })
         .collect()
     }

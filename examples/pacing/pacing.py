@@ -142,7 +142,7 @@ def main() -> int:
     parser.add_argument("--burst", type=int, default=20, help="how many may go out at once at the start (20)")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the run (10)")
     parser.add_argument("--processes", type=int, default=4, help="Python, Node, C, and so on (4)")
-    parser.add_argument("--in-flight", type=int, default=64, help="calls of each process that wait (64)")
+    parser.add_argument("--in-flight", type=int, default=200, help="calls of each process that wait (200)")
     parser.add_argument("--log", type=Path, help="write when each process sent to this JSON file")
     options = parser.parse_args()
     spec = f"{options.rate}/s burst {options.burst}"

@@ -5,6 +5,7 @@
 //! kept for each key, so the answers are those that calls one after the other would have got.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::{Pipeline, Value};
@@ -47,10 +48,26 @@ pub(crate) struct Job {
     pub(crate) parts: SmallVec<[OwnedPart; 1]>,
     pub(crate) deadline: Instant,
     pub(crate) finish: Option<Finish>,
+    /// Held from when it is queued until it is answered.
+    queued: Option<Queued>,
+}
+
+/// Counts a queue's calls that have no answer yet.
+struct Queued(Arc<AtomicUsize>);
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Job {
+    pub(crate) fn new(op: Op, parts: SmallVec<[OwnedPart; 1]>, deadline: Instant, finish: Finish) -> Job {
+        Job { op, parts, deadline, finish: Some(finish), queued: None }
+    }
+
     fn finish(&mut self, reply: Result<Reply, Lost>) {
+        self.queued = None;
         if let Some(finish) = self.finish.take() {
             finish(reply);
         }
@@ -69,6 +86,7 @@ impl Drop for Job {
 pub(crate) struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     arrived: Notify,
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Queue {
@@ -76,7 +94,14 @@ impl Queue {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether no call waits or is in flight: one that goes another way would overtake it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unanswered.load(Ordering::Acquire) == 0
+    }
+
     pub(crate) fn push(&self, mut job: Job) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+        job.queued = Some(Queued(Arc::clone(&self.unanswered)));
         let mut jobs = self.lock();
         if jobs.len() < MAX_WAITING {
             jobs.push_back(job);

@@ -1,4 +1,5 @@
-/* tries URL SPEC TIMES: waits for a line of input, then prints how many tries were admitted. */
+/* tries URL SPEC TIMES: waits for a line of input, then tries; prints how many were admitted, and the
+ * sources of all decisions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ int main(int argc, char **argv) {
     sg_limiter *limiter;
     sg_limit *limit;
     sg_decision decision;
-    long admitted = 0;
+    long admitted = 0, sources[5] = {0};
 
     if (argc != 4) return 2;
     sg_options_init(&options);
@@ -21,8 +22,12 @@ int main(int argc, char **argv) {
     for (long n = atol(argv[3]); n > 0; n--) {
         if (sg_try_acquire(limit, "everyone", 8, 1, &decision) != SG_OK) goto failed;
         admitted += decision.allowed;
+        sources[decision.source]++;
     }
-    printf("%ld\n", admitted);
+    printf("%ld", admitted);
+    for (int source = 0; source < 5; source++)
+        if (sources[source]) printf(" %s=%ld", sg_source_name(source), sources[source]);
+    puts("");
     sg_limit_close(limit);
     sg_limiter_close(limiter);
     return 0;

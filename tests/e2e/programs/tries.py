@@ -1,5 +1,7 @@
-"""tries.py URL SPEC TIMES: waits for a line of input, then prints how many tries were admitted."""
+"""tries.py URL SPEC TIMES: waits for a line of input, then tries; prints how many were admitted, and the
+sources of all decisions."""
 
+import collections
 import sys
 
 import sluicegate
@@ -7,4 +9,6 @@ import sluicegate
 url, spec, times = sys.argv[1:]
 limit = sluicegate.Limiter(url, timeout=10.0).limit("tries", spec)
 sys.stdin.readline()
-print(sum(limit.try_acquire("everyone").allowed for _ in range(int(times))))
+decisions = [limit.try_acquire("everyone") for _ in range(int(times))]
+sources = collections.Counter(str(decision.source) for decision in decisions)
+print(sum(decision.allowed for decision in decisions), *(f"{source}={n}" for source, n in sources.items()))

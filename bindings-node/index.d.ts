@@ -251,7 +251,7 @@ export class Limit {
    * Waits its turn, first come first served, and gives up at once when the wait would be longer
    * than `timeoutMs`; the decision then is a refusal.
    *
-   * token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed algorithms
+   * token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed algorithms and specs of several limits
    * can't reserve: there, callers wait for `retryAfterMs` with jitter.
    *
    * @param cost Units to take; 1 unless said.

@@ -183,7 +183,7 @@ impl Limit {
     /// a refusal.
     ///
     /// token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed
-    /// algorithms can't reserve: there, callers wait for ``retry_after`` with jitter. Other threads
+    /// algorithms and specs of several limits can't reserve: there, callers wait for ``retry_after`` with jitter. Other threads
     /// run meanwhile, and Ctrl-C gives the turn back.
     #[pyo3(signature = (key, cost=Cost(1), timeout=None), text_signature = "($self, key, cost=1, timeout=None)")]
     fn acquire(

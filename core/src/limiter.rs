@@ -293,7 +293,8 @@ impl Limit {
     /// waits gives its turn back.
     ///
     /// token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed
-    /// algorithms can't reserve: there, callers wait for `retry_after` with jitter.
+    /// algorithms and specs of several limits can't reserve: there, callers wait for `retry_after`
+    /// with jitter.
     ///
     /// # Errors
     /// As [`Limit::try_acquire`].
@@ -306,7 +307,7 @@ impl Limit {
     ///
     /// # Errors
     /// As [`Limit::try_acquire`]; [`ErrorKind::Unsupported`] for algorithms other than
-    /// token-bucket, gcra and leaky-bucket.
+    /// token-bucket, gcra and leaky-bucket, and for a spec of several limits.
     pub async fn reserve(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Duration) -> Result<Decision> {
         self.decide(Call::Reserve { cost, max_wait: Some(max_wait) }, key).await
     }
@@ -541,9 +542,8 @@ impl Limit {
     }
 
     fn require_turns(&self) -> Result<()> {
-        let all = self.plan.spec.rules.iter().all(|rule| rule.algorithm.reserves());
-        self.require(all, |name| {
-            format!("reserve has no meaning for limit {name}: only token-bucket, gcra and leaky-bucket hand out turns; use acquire")
+        self.require(self.plan.hands_out_turns(), |name| {
+            format!("reserve has no meaning for limit {name}: only token-bucket, gcra and leaky-bucket hand out turns, and only where a spec is one limit; use acquire")
         })
     }
 

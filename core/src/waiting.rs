@@ -253,7 +253,7 @@ const MAX_JITTER: Micros = 50_000;
 
 /// Waits for a turn and goes at it.
 pub(crate) fn acquire(wait: Wait, timeout: Micros, may_block: bool) -> Submitted {
-    if !wait.part.plan.spec.rules.iter().all(|rule| rule.algorithm.reserves()) {
+    if !wait.part.plan.hands_out_turns() {
         return Wait::start(async move { wait.poll(Op::Take { wait: 0 }, timeout).await.map(decided) });
     }
     let op = Op::Take { wait: timeout };

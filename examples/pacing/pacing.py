@@ -109,7 +109,7 @@ def send_together(recipes: Sequence[Recipe], url: str, spec: str, in_flight: int
             cleanup.callback(workers[-1].kill)
         for worker in workers:
             worker.wait_until_ready()
-        start = time.monotonic_ns() + 300_000_000
+        start = time.monotonic_ns() + 1_000_000_000
         for worker in workers:
             worker.go(start, start + round(seconds * 1e9))
         return Run(start, {worker.name: worker.sends(seconds + 30) for worker in workers})

@@ -33,6 +33,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether a turn in the future can be taken. Of several limits each would take its own, and
+    /// the earlier ones would have drained when the caller goes at the latest.
+    pub(crate) fn hands_out_turns(&self) -> bool {
+        matches!(self.spec.rules[..], [rule] if rule.algorithm.reserves())
+    }
+
     /// Whether it counts units, and not permits alone.
     pub(crate) fn has_units(&self) -> bool {
         self.spec.rules.iter().any(|rule| rule.algorithm != Algorithm::Concurrency)

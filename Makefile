@@ -9,7 +9,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo test lint format header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing test lint format header clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ demo-worker:
 
 demo: build ## Seven processes in four languages share one limit while Redis dies and returns
 	@PYTHONPATH=tests/tools $(PYTHON) examples/demo/demo.py --rust-worker $(TARGET)/release/examples/demo_worker
+
+pacing: build ## Processes in three languages send at one exact rate
+	@PYTHONPATH=tests/tools $(PYTHON) examples/pacing/pacing.py
 
 test: build ## Every test, in all four languages, on real servers
 	@$(PYTHON) tests/tools/run_tests.py

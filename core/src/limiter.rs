@@ -290,7 +290,8 @@ impl Limit {
 
     /// Waits its turn, first come first served, and gives up at once when the wait would be
     /// longer than `timeout`; the decision then is a refusal. A caller that is dropped while it
-    /// waits gives its turn back.
+    /// waits gives its turn back, as far as nobody has taken a later one; a turn in the middle of
+    /// the queue passes unused.
     ///
     /// token-bucket, gcra and leaky-bucket keep the order over all processes. The windowed
     /// algorithms and specs of several limits can't reserve: there, callers wait for `retry_after`

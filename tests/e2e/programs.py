@@ -34,7 +34,7 @@ class Recipe:
 
 def build_rust(crate: Path, name: str) -> Path:
     """Builds one binary of the outside crate, with the versions that our lock file names."""
-    target = artefacts.ROOT / "target" / "outside"
+    target = artefacts.ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
     artefacts.run(["cargo", "build", "--quiet", "--bin", name, "--target-dir", target], cwd=crate)
     return target / "debug" / name
 

@@ -22,6 +22,11 @@ impl RefillRate {
         units.div_ceil(self.flow)
     }
 
+    /// A moment in units: so many after a time.
+    pub(crate) fn order(&self, time: Micros, units: u64) -> u128 {
+        u128::from(time) * u128::from(self.flow) + u128::from(units)
+    }
+
     /// The units that drain within `wait`, as far as they stay exact beside `full` ones.
     pub(crate) fn units(&self, wait: Micros, full: u64) -> u64 {
         wait.saturating_mul(self.flow).min((MAX_EXACT - 1).saturating_sub(full) / 2)

@@ -162,6 +162,10 @@ impl Step for Gcra {
         [now + micros(debt / flow), micros(debt % flow)]
     }
 
+    fn order(&self, mark: Mark) -> u128 {
+        self.rate.order(mark[0], mark[1])
+    }
+
     fn cancel(&self, state: &mut Arrival, now: Micros, cost: u64, mark: Mark) -> bool {
         let [time, fraction] = mark;
         let own = self.flowing(time.saturating_sub(now)) + u128::from(fraction);

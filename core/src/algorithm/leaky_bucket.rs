@@ -101,6 +101,10 @@ impl Step for LeakyBucket {
         [view[0].saturating_sub(later * self.rate.token), now + view[1]]
     }
 
+    fn order(&self, mark: Mark) -> u128 {
+        self.rate.order(mark[1], mark[0])
+    }
+
     fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) -> bool {
         let units = cost * self.rate.token;
         state.cancel(&self.rate, units, units, mark)

@@ -75,6 +75,10 @@ pub(crate) trait Step {
     fn mark(&self, _view: &View, _now: Micros, _later: u64) -> Mark {
         [0, 0]
     }
+    /// Where a turn is among those of its key: the later, the greater.
+    fn order(&self, _mark: Mark) -> u128 {
+        0
+    }
     /// Gives back a turn that has not come, as far as nobody has taken a later one; says whether
     /// there was something to give back.
     fn cancel(&self, _state: &mut Self::State, _now: Micros, _cost: u64, _mark: Mark) -> bool {
@@ -247,6 +251,10 @@ impl Twin {
 
     pub(crate) fn mark(&self, view: &View, now: Micros, later: u64) -> Mark {
         with_twin!(self, |twin| twin.mark(view, now, later))
+    }
+
+    pub(crate) fn order(&self, mark: Mark) -> u128 {
+        with_twin!(self, |twin| twin.order(mark))
     }
 
     /// Whether one more call is refused in the state of this view.

@@ -93,6 +93,10 @@ impl Step for TokenBucket {
         [view[0].saturating_sub(later * self.rate.token), now + view[1]]
     }
 
+    fn order(&self, mark: Mark) -> u128 {
+        self.rate.order(mark[1], mark[0])
+    }
+
     fn cancel(&self, state: &mut Level, _now: Micros, cost: u64, mark: Mark) -> bool {
         state.cancel(&self.rate, cost * self.rate.token, self.full, mark)
     }

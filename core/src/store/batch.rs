@@ -4,6 +4,7 @@
 //! entry with a count; entries of one limit become one run of a program. The order of arrival is
 //! kept for each key, so the answers are those that calls one after the other would have got.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +16,11 @@ use tokio::time::Instant;
 
 use super::script::{self, Entry, Program, Programs};
 use super::{Op, Outcome, OwnedPart, Plan};
+use crate::spec::{Algorithm, Rule};
 
-/// Entries of one run: so many that a run pays, so few that none holds Redis for more than about
-/// 100 us.
-const MAX_ENTRIES: usize = 32;
+/// Microseconds for which one run may hold Redis, by the estimates of [`weight`]: so many that a
+/// run pays, so few that nobody else waits long.
+const MAX_WEIGHT: u64 = 100;
 /// Calls that may wait; more are answered as lost.
 const MAX_WAITING: usize = 100_000;
 /// Calls of one batch.
@@ -163,6 +165,7 @@ struct Run {
     program: Arc<Program>,
     /// Whether Redis should know the program.
     known: bool,
+    weight: u64,
     entries: Vec<Entry>,
     /// The jobs of each entry, by their place in the batch.
     jobs: Vec<SmallVec<[usize; 1]>>,
@@ -172,7 +175,7 @@ impl Run {
     fn takes(&self, job: &Job) -> bool {
         let first = &self.entries[0].parts;
         self.op == job.op
-            && self.entries.len() < MAX_ENTRIES
+            && self.weight < MAX_WEIGHT
             && first.len() == 1
             && job.parts.len() == 1
             && Arc::ptr_eq(&first[0].plan, &job.parts[0].plan)
@@ -200,7 +203,8 @@ type Places<'a> = HashMap<&'a [u8], (usize, usize)>;
 
 impl Batch {
     /// Orders jobs into runs. `now` is the time to decide by, where it is not Redis's own.
-    pub(crate) fn new(jobs: VecDeque<Job>, programs: &mut Programs, now: Option<u64>) -> Batch {
+    pub(crate) fn new(mut jobs: VecDeque<Job>, programs: &mut Programs, now: Option<u64>) -> Batch {
+        latest_turn_first(&mut jobs);
         let mut runs: Vec<Run> = Vec::new();
         let mut places: Places<'_> = HashMap::with_capacity(jobs.len());
         let mut open: HashMap<(*const Plan, Op), usize> = HashMap::new();
@@ -211,7 +215,14 @@ impl Batch {
             let run = open.get(&kind).copied().filter(|run| last.is_none_or(|(last, _)| last <= *run));
             let run = run.filter(|run| runs[*run].takes(job)).unwrap_or_else(|| {
                 let (program, known) = programs.of(&job.parts);
-                runs.push(Run { op: job.op, program, known, entries: Vec::new(), jobs: Vec::new() });
+                runs.push(Run {
+                    op: job.op,
+                    program,
+                    known,
+                    weight: 0,
+                    entries: Vec::new(),
+                    jobs: Vec::new(),
+                });
                 runs.len() - 1
             });
             open.insert(kind, run);
@@ -220,6 +231,7 @@ impl Batch {
                 runs[run].entries[entry].calls += 1;
                 entry
             } else {
+                runs[run].weight += job.parts.iter().map(|part| weight(&part.plan)).sum::<u64>();
                 runs[run].entries.push(Entry { calls: 1, parts: job.parts.clone() });
                 runs[run].jobs.push(SmallVec::new());
                 runs[run].entries.len() - 1
@@ -323,6 +335,33 @@ impl Batch {
 const UNFIT: [&str; 8] =
     ["LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOAUTH", "NOPERM", "OOM", "MISCONF"];
 
+/// About how many microseconds an entry on these limits takes Redis, as measured in runs of many.
+fn weight(plan: &Plan) -> u64 {
+    let of_rule = |rule: &Rule| match rule.algorithm {
+        Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket | Algorithm::FixedWindow => 4,
+        Algorithm::SlidingWindow => 5 + rule.buckets / 2,
+        Algorithm::SlidingLog | Algorithm::Concurrency => 10,
+    };
+    plan.spec.rules.iter().map(of_rule).sum()
+}
+
+/// Turns that are given back together, latest first: a turn is given back only as far as nobody
+/// has a later one.
+fn latest_turn_first(jobs: &mut VecDeque<Job>) {
+    let jobs = jobs.make_contiguous();
+    for cancels in jobs.chunk_by_mut(|a, b| a.op == Op::Cancel && b.op == Op::Cancel) {
+        if cancels.len() > 1 {
+            cancels.sort_by_key(|job| Reverse(when(job)));
+        }
+    }
+}
+
+/// Where a turn is among those of its key.
+fn when(job: &Job) -> u128 {
+    let part = &job.parts[0];
+    part.marks.first().map_or(0, |mark| part.plan.members[0].twin.order(*mark))
+}
+
 /// Whether a call can be one more of an entry's equal calls.
 fn merges(job: &Job, entry: &Entry) -> bool {
     matches!(job.op, Op::Take { .. })
@@ -330,4 +369,56 @@ fn merges(job: &Job, entry: &Entry) -> bool {
         && entry.parts.len() == 1
         && entry.parts[0].cost == job.parts[0].cost
         && entry.parts[0].key == job.parts[0].key
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::algorithm::Twin;
+    use crate::limiter::Limit;
+    use crate::outage::OnOutage;
+    use crate::store::Member;
+
+    fn job(plan: &Arc<Plan>, op: Op, mark: [u64; 2]) -> Job {
+        let part = OwnedPart { plan: Arc::clone(plan), key: (*b"k").into(), cost: 1, marks: smallvec![mark] };
+        Job::new(op, smallvec![part], Instant::now(), Box::new(|_| {}))
+    }
+
+    fn plan(spec: crate::Spec) -> Arc<Plan> {
+        let twin = Twin::new(&spec.rules[0]);
+        let members = smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];
+        Arc::new(Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share })
+    }
+
+    #[test]
+    fn turns_are_given_back_latest_first() {
+        let plan = plan(Limit::token_bucket(1, Duration::from_secs(1)));
+        // Debts of 2, 4 and 3 seconds' worth, and one of 1 that was counted from 2 s later.
+        let marks = [[2_000_000, 5], [4_000_000, 5], [3_000_000, 5], [1_000_000, 2_000_005]];
+        let mut jobs: VecDeque<Job> = marks.iter().map(|mark| job(&plan, Op::Cancel, *mark)).collect();
+        jobs.push_back(job(&plan, Op::Peek, [9_000_000, 9]));
+        latest_turn_first(&mut jobs);
+        let order: Vec<u64> = jobs.iter().map(|job| job.parts[0].marks[0][0]).collect();
+        assert_eq!(order[0], 4_000_000);
+        assert_eq!(order[3..], [2_000_000, 9_000_000]);
+    }
+
+    #[test]
+    fn equal_calls_share_an_entry_and_others_keep_their_order() {
+        let plan = plan(Limit::token_bucket(100, Duration::from_secs(1)));
+        let take = Op::Take { wait: 0 };
+        let ops = [take, take, Op::Peek, take, take];
+        let jobs = ops.iter().map(|op| job(&plan, *op, [0, 0])).collect();
+        let batch = Batch::new(jobs, &mut Programs::default(), None);
+        let shape: Vec<(Op, Vec<u64>)> = batch
+            .runs
+            .iter()
+            .map(|run| (run.op, run.entries.iter().map(|entry| entry.calls).collect()))
+            .collect();
+        assert_eq!(shape, [(take, vec![2]), (Op::Peek, vec![1]), (take, vec![2])]);
+    }
 }

@@ -44,7 +44,7 @@ rules['gcra'] = {
     local later, later_fraction = add_span(whole, fraction, -1, own, marked_fraction, p)
     local back, back_fraction = span(cost, p)
     back, back_fraction = add_span(back, back_fraction, -1, later, later_fraction, p)
-    if back == 0 and back_fraction == 0 then
+    if back + back_fraction == 0 or whole + fraction == 0 then
       return whole, fraction
     end
     whole, fraction = add_span(whole, fraction, -1, back, back_fraction, p)

@@ -141,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.seconds < 9:
         parser.error("--seconds must be 9 or more: a phase needs 3 s to settle and be measured")
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as scratch:

@@ -31,6 +31,7 @@ CARGO = (r"^test result: .* (\d+) passed;", r"^test result: .* (\d+) failed;")
 PYTEST = (r"(\d+) passed.* in \d.*s", r"(\d+) (?:failed|errors?).* in \d.*s")
 TAP = (r"^# pass (\d+)", r"^# (?:fail|cancelled) (\d+)")
 PLAIN = (r"(\d+) passed", r"(\d+) failed")
+SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def end_to_end_tests(_: Path) -> Sequence[str]:
 
 
 SUITES = [
-    Suite("rust", CARGO, lambda _: ["cargo", "test", "--workspace", "--locked"]),
+    Suite("rust", CARGO, lambda _: ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"]),
     Suite("python", PYTEST, python_tests),
     Suite("node", TAP, node_tests, ROOT / "bindings-node"),
     Suite("c", PLAIN, c_tests("test")),
@@ -124,8 +125,10 @@ def run(suite: Suite, scratch: Path) -> Result:
 def summarise(results: dict[str, Result]) -> bool:
     print("\n=== summary")
     for name, result in results.items():
-        for store, file, scenario in result.missing:
+        for store, file, scenario in result.missing[:SHOWN]:
             print(f"{name}: scenario not passed on {store}: {file}: {scenario}")
+        if len(result.missing) > SHOWN:
+            print(f"{name}: and {len(result.missing) - SHOWN} more")
     runs = sum((result.scenarios for result in results.values()), Counter[str]())
     print(f"{len(scenario_runs.all_scenarios())} scenarios, {runs.total()} language x store runs")
     for name, result in results.items():
@@ -149,7 +152,8 @@ def main() -> int:
     if set(asked) - {suite.name for suite in SUITES}:
         print(__doc__, "\nsuites:", *(suite.name for suite in SUITES), file=sys.stderr)
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # Also SIGINT: a shell starts what it puts in the background deaf to it, and tests send it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     results = {}
     with tempfile.TemporaryDirectory(prefix="sluicegate-tests-") as scratch:

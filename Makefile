@@ -1,6 +1,5 @@
 # Sluicegate: `make help` lists what can be made.
 
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 PREFIX ?= /usr/local
 DESTDIR ?=
 PYTHON := .venv/bin/python
@@ -9,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing test lint format header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing test lint header clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -204,8 +204,7 @@ export class Limiter {
 
   /**
    * Takes from several limits or from none, in one atomic step, and returns one decision for each,
-   * in order. In a Cluster, limits whose keys are in different slots are taken one after the other
-   * and given back when one refuses.
+   * in order.
    *
    * Rejects with `ARGUMENT` for a bad cost or key, an empty list, more than 64 entries, or one that
    * names a limit and key twice; `UNSUPPORTED` for a concurrency limit; `OUTAGE`, `CLOSED`.

@@ -381,8 +381,7 @@ sg_result sg_status(const struct sg_limiter *limiter, struct sg_limiter_status *
 
 /**
  * Takes from several limits or from none, in one atomic step, and writes one decision for each, in
- * order, to the `count` places at `decisions`. In a Cluster, limits whose keys are in different
- * slots are taken one after the other and given back when one refuses.
+ * order, to the `count` places at `decisions`.
  *
  * SG_ERR_ARGUMENT for a bad cost or key, no entry or more than 64, one that names a limit and key
  * twice, or a limit of another limiter; SG_ERR_UNSUPPORTED for a concurrency limit; SG_ERR_OUTAGE;

@@ -74,9 +74,6 @@ impl Limiter {
     /// Take from several limits or from none, in one atomic step: ``(limit, key, cost)`` tuples, 1
     /// to 64, of this limiter's limits. Returns one decision for each, in order.
     ///
-    /// In a Cluster, limits whose keys are in different slots are taken one after the other and
-    /// given back when one refuses.
-    ///
     /// Raises ``ArgumentError`` for a bad cost or key, a bad number of entries, or one that names a
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.
     fn try_acquire_all(&self, entries: &Bound<'_, PyAny>) -> PyResult<Call> {

@@ -85,8 +85,7 @@ impl Limiter {
     }
 
     /// Takes from several limits or from none, in one atomic step, and returns one decision for
-    /// each, in order. In a Cluster, limits whose keys are in different slots are taken one after
-    /// the other and given back when one refuses.
+    /// each, in order.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for a bad cost or key, an empty list, more than 64 entries, or one

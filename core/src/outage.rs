@@ -248,7 +248,8 @@ impl Outage {
     }
 
     /// Jobs that take what is owed. A debt whose job is lost is owed again: twice is the safe
-    /// side. One whose state here is as good as fresh has refilled, and is nothing.
+    /// side. One whose state here is as good as fresh has refilled, and is nothing; one whose state
+    /// was forgotten, as when a late reply began another outage, is still owed.
     fn pay(&self, debts: Vec<OwnedPart>) -> Vec<Job> {
         let now = self.clock.now();
         let deadline = Instant::now() + self.timeout;
@@ -450,6 +451,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::spec::Spec;
+    use crate::store::{Member, Plan};
 
     #[test]
     fn shares_add_up_to_the_limit() {
@@ -467,5 +469,22 @@ mod tests {
             let count = (0..4).filter_map(|rank| Standing { processes: 4, rank }.share(&rule));
             assert_eq!(count.map(|share| share.count).sum::<u64>(), rule.count, "{text}");
         }
+    }
+
+    #[test]
+    fn a_debt_outlives_the_state_it_came_from() {
+        let membership = Arc::new(Membership::new("sg"));
+        let outage = Outage::new(Clock::System, Duration::from_secs(1), 1000, membership);
+        let spec: Spec = "1000/d".parse().unwrap();
+        let twin = Twin::new(&spec.rules[0]);
+        let members = smallvec::smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];
+        let plan = Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share };
+        let part = Part { plan: &Arc::new(plan), key: b"k", cost: 3 };
+        assert!(outage.decide(Op::Take { wait: 0 }, &[part], None).unwrap().decision().unwrap().allowed);
+        // The store answers, and a later call finds it away again: the shares begin anew.
+        outage.answered.store(true, Ordering::Release);
+        outage.begin();
+        let jobs = outage.more_debits();
+        assert_eq!(jobs.iter().map(|job| job.parts[0].cost).collect::<Vec<_>>(), [3]);
     }
 }

@@ -75,13 +75,13 @@ impl MemoryStore {
         }
     }
 
-    /// Whether a part's state is as good as fresh.
+    /// Whether a part's state is known here, and is as good as fresh.
     pub(crate) fn is_fresh(&self, now: Micros, part: &Part<'_>) -> bool {
         let hash = self.hasher.hash_one(part.key);
         let shard = lock(&self.shards[shard_of(&hash)]);
         part.plan.members.iter().all(|member| {
             let found = shard.slots.find(mix(hash, member.id), |slot| slot.is(member.id, part.key));
-            found.is_none_or(|slot| slot.fresh_at <= now)
+            found.is_some_and(|slot| slot.fresh_at <= now)
         })
     }
 

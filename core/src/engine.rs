@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::algorithm::{Mark, Twin};
-use crate::clock::Clock;
+use crate::clock::{Clock, Micros};
 use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::deny_cache::DenyCache;
@@ -27,13 +27,12 @@ use crate::store::redis::{Store, Watcher};
 use crate::store::target::Target;
 use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};
 
-/// The decisions on the parts of a call, and where its turns are.
+/// The decision on a call, and where its turns are.
 #[derive(Debug, Clone)]
 pub(crate) struct Answered {
-    pub(crate) decisions: SmallVec<[Decision; 1]>,
+    pub(crate) decision: Decision,
     /// Of a call on one part that has to wait for its turn.
     pub(crate) marks: SmallVec<[Mark; 1]>,
-    pub(crate) source: Source,
 }
 
 impl Answered {
@@ -46,20 +45,16 @@ impl Answered {
         turn: u64,
         source: Source,
     ) -> Answered {
-        let parts_of = parts.iter().enumerate();
-        let decisions: SmallVec<[Decision; 1]> =
-            parts_of.map(|(index, part)| outcome.decision(op, part, rules, (index, turn), source)).collect();
-        let waits = decisions.len() == 1 && !decisions[0].wait.is_zero();
-        let marks = if waits { outcome.marks(&parts[0], rules, (0, turn)) } else { SmallVec::new() };
-        Answered { decisions, marks, source }
+        let decision = outcome.decision(op, parts, rules, turn, source);
+        let waits = parts.len() == 1 && !decision.wait.is_zero();
+        let marks = if waits { outcome.marks(&parts[0], rules, turn) } else { SmallVec::new() };
+        Answered { decision, marks }
     }
+}
 
-    pub(crate) fn decision(&self) -> Option<Decision> {
-        self.decisions.first().copied()
-    }
-
-    pub(crate) fn wait(&self) -> Duration {
-        self.decision().map_or(Duration::ZERO, |decision| decision.wait)
+impl From<Decision> for Answered {
+    fn from(decision: Decision) -> Answered {
+        Answered { decision, marks: SmallVec::new() }
     }
 }
 
@@ -169,11 +164,7 @@ impl Engine {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
             Ok(Backend::Redis(redis)) => match redis.denied.get(op, parts) {
-                Some(decision) => Some(Ok(Answered {
-                    decisions: smallvec![decision],
-                    marks: SmallVec::new(),
-                    source: Source::DenyCache,
-                })),
+                Some(decision) => Some(Ok(decision.into())),
                 None if redis.outage.is_here() => {
                     redis.denied.saw(op, parts, None);
                     Some(redis.outage.decide(op, parts, None))
@@ -209,7 +200,7 @@ impl Engine {
             done(match reply {
                 Ok(Reply { outcome, turn }) => {
                     let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
-                    denied.saw(op, &parts, answered.decision());
+                    denied.saw(op, &parts, Some(answered.decision));
                     Ok(answered)
                 }
                 Err(Lost(why)) => here.decide(op, &parts, Some(&why)),
@@ -250,7 +241,7 @@ impl Engine {
     fn remember(&self, store: &MemoryStore, op: Op, parts: &[Part<'_>]) -> Answered {
         match store.run(self.config.clock.now(), op, parts, &Whole) {
             Ok(outcome) => Answered::new(op, parts, &Whole, &outcome, 0, Source::Memory),
-            Err(Full(retry_after)) => full(parts, retry_after, Source::Memory),
+            Err(Full(retry_after)) => refusal(parts, retry_after, Source::Memory).into(),
         }
     }
 
@@ -290,16 +281,21 @@ impl Engine {
     }
 }
 
-/// The refusal of a key for which there is no room.
-fn full(parts: &[Part<'_>], retry_after: u64, source: Source) -> Answered {
-    let refuse = |part: &Part<'_>| Decision {
+/// A refusal that no state is behind, as when there is no room for one.
+pub(crate) fn refusal(parts: &[Part<'_>], retry_after: Micros, source: Source) -> Decision {
+    Decision {
         allowed: false,
-        limit: part.plan.members.iter().map(|member| member.twin.limit()).min().unwrap_or(0),
+        limit: limit(parts),
         remaining: 0,
         retry_after: Some(Duration::from_micros(retry_after)),
         reset_after: Duration::ZERO,
         wait: Duration::ZERO,
         source,
-    };
-    Answered { decisions: parts.iter().map(refuse).collect(), marks: SmallVec::new(), source }
+    }
+}
+
+/// The least of the parts' limits.
+pub(crate) fn limit(parts: &[Part<'_>]) -> u64 {
+    let members = parts.iter().flat_map(|part| &part.plan.members);
+    members.map(|member| member.twin.limit()).min().unwrap_or(0)
 }

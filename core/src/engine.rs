@@ -1,11 +1,11 @@
 //! One decision's way: what was refused a moment ago, the store, else the outage.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use smallvec::SmallVec;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::algorithm::{Mark, Twin};
@@ -15,15 +15,15 @@ use crate::decision::{Decision, Source};
 use crate::deny_cache::DenyCache;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lane::Settings;
 use crate::membership::Membership;
-use crate::outage::{OnOutage, Outage};
-use crate::runtime::{self, PerProcess};
+use crate::outage::OnOutage;
+use crate::routes::{Group, Routes};
+use crate::runtime::PerProcess;
 use crate::spec::Spec;
 use crate::status::{Status, StoreState};
-use crate::store::batch::{Job, Lost, Queue, Reply};
-use crate::store::direct::{Direct, Sent};
+use crate::store::batch::{Job, Lost, Reply};
 use crate::store::memory::{Full, MemoryStore};
-use crate::store::redis::{Store, Watcher};
 use crate::store::target::Target;
 use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};
 
@@ -70,19 +70,14 @@ pub(crate) struct Engine {
 
 enum Backend {
     Memory(MemoryStore),
-    Redis(Redis),
+    Redis(Arc<Redis>),
 }
 
 /// The way to Redis, of one process.
 struct Redis {
-    queue: Arc<Queue>,
-    outage: Arc<Outage>,
-    denied: Arc<DenyCache>,
-    /// For threads that may block, where the store is one server.
-    direct: Option<Arc<Direct>>,
-    doubt: Arc<Notify>,
-    /// Says that the limiter is closed; its end says so too.
-    closing: watch::Sender<bool>,
+    routes: Routes,
+    denied: DenyCache,
+    timeout: Duration,
 }
 
 impl Engine {
@@ -103,33 +98,16 @@ impl Engine {
         }
         self.backend.get_or_try_init(|| match self.config.target {
             Target::Memory => Ok(Backend::Memory(MemoryStore::new(self.config.max_keys))),
-            _ => self.connect().map(Backend::Redis),
+            _ => self.connect().map(|redis| Backend::Redis(Arc::new(redis))),
         })
     }
 
     fn connect(&self) -> Result<Redis> {
-        let Config { target, prefix, timeout, max_keys, clock, .. } = &self.config;
-        let membership = Arc::new(Membership::new(prefix));
-        let outage = Outage::new(clock.clone(), *timeout, *max_keys, Arc::clone(&membership));
-        let queue = Arc::new(Queue::default());
-        let doubt = Arc::new(Notify::new());
-        let direct = match target {
-            Target::Redis(info) => Some(Arc::new(Direct::new(info.clone(), *timeout, clock.clone()))),
-            Target::Memory => None,
-        };
-        let (closing, closed) = watch::channel(false);
-        let store = Store {
-            target: target.clone(),
-            timeout: *timeout,
-            clock: clock.clone(),
-            queue: Arc::clone(&queue),
-            membership,
-            watcher: Arc::clone(&outage) as _,
-            doubt: Arc::clone(&doubt),
-        };
-        runtime::handle()?.spawn(store.run(closed));
-        let denied = Arc::new(DenyCache::new(self.config.deny_cache, *max_keys, clock.clone()));
-        Ok(Redis { queue, outage, denied, direct, doubt, closing })
+        let Config { target, prefix, timeout, max_keys, clock, deny_cache, .. } = self.config.clone();
+        let denied = DenyCache::new(deny_cache, max_keys, clock.clone());
+        let membership = Arc::new(Membership::new(&prefix));
+        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership })?;
+        Ok(Redis { routes, denied, timeout })
     }
 
     /// What the limiter is, without secrets.
@@ -163,62 +141,28 @@ impl Engine {
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
-            Ok(Backend::Redis(redis)) => match redis.denied.get(op, parts) {
-                Some(decision) => Some(Ok(decision.into())),
-                None if redis.outage.is_here() => {
-                    redis.denied.saw(op, parts, None);
-                    Some(redis.outage.decide(op, parts, None))
-                }
-                None => None,
-            },
+            Ok(Backend::Redis(redis)) => redis.decide_now(op, parts),
             Err(error) => Some(Err(error)),
         }
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
-    pub(crate) fn submit(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+    pub(crate) fn submit(&self, op: Op, parts: Group, done: Done) {
         self.send(op, parts, done, false);
     }
 
     /// The same for a thread that may block for the budget of a decision: where it can carry out
     /// the call itself, `done` has heard of its end when this returns.
-    pub(crate) fn submit_blocking(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+    pub(crate) fn submit_blocking(&self, op: Op, parts: Group, done: Done) {
         self.send(op, parts, done, true);
     }
 
-    fn send(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done, may_block: bool) {
-        let Redis { queue, outage, denied, direct, doubt, .. } = match self.backend() {
-            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => redis,
+    fn send(&self, op: Op, parts: Group, done: Done, may_block: bool) {
+        match self.backend() {
+            Ok(Backend::Redis(redis)) => Redis::send(redis, op, parts, done, may_block),
             _ => {
                 let borrowed: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
-                return done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
-            }
-        };
-        let (here, denied, own) = (Arc::clone(outage), Arc::clone(denied), parts.clone());
-        let finish = move |reply: std::result::Result<Reply, Lost>| {
-            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
-            done(match reply {
-                Ok(Reply { outcome, turn }) => {
-                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
-                    denied.saw(op, &parts, Some(answered.decision));
-                    Ok(answered)
-                }
-                Err(Lost(why)) => here.decide(op, &parts, Some(&why)),
-            });
-        };
-        let deadline = Instant::now() + self.config.timeout;
-        let job = Job::new(op, parts, deadline, Box::new(finish));
-        let direct = direct.as_ref().filter(|_| may_block && queue.is_idle() && outage.is_settled());
-        let sent = match direct {
-            Some(direct) => direct.call(job, &|entry, outcome| outage.saw(entry, outcome)),
-            None => Sent::No(job),
-        };
-        match sent {
-            Sent::Answered => {}
-            Sent::No(job) => queue.push(job),
-            Sent::Lost => {
-                outage.stalled(true);
-                doubt.notify_one();
+                done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
             }
         }
     }
@@ -229,12 +173,16 @@ impl Engine {
             Ok(Backend::Memory(store)) => {
                 store.cancel(self.config.clock.now(), &part.part(), &part.marks, &Whole);
             }
-            Ok(Backend::Redis(redis)) if source == Source::Outage => redis.outage.cancel(&part),
-            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => {
-                self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+            Ok(Backend::Redis(redis)) => {
+                let lane = redis.routes.lane(&part.key);
+                if source == Source::Outage {
+                    lane.outage.cancel(&part);
+                } else if !lane.outage.is_here() {
+                    self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+                }
+                // Else the turn passes unused.
             }
-            // The turn passes unused.
-            _ => {}
+            Err(_) => {}
         }
     }
 
@@ -262,7 +210,7 @@ impl Engine {
                 status.refused_full = store.refused_full();
             }
             Some(Backend::Redis(redis)) => {
-                redis.outage.fill(&mut status);
+                redis.routes.fill(&mut status);
                 status.deny_cache_keys = redis.denied.keys() as u64;
             }
             None => {}
@@ -276,8 +224,83 @@ impl Engine {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if let Some(Backend::Redis(redis)) = self.backend.get() {
-            redis.closing.send_replace(true);
+            redis.routes.close();
         }
+    }
+}
+
+impl Redis {
+    fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
+        if let Some(decision) = self.denied.get(op, parts) {
+            return Some(Ok(decision.into()));
+        }
+        let lane = self.routes.lane(parts.first()?.key);
+        if !lane.outage.is_here() || !self.routes.are_together(parts.iter().map(|part| part.key)) {
+            return None;
+        }
+        self.denied.saw(op, parts, None);
+        Some(lane.outage.decide(op, parts, None))
+    }
+
+    /// Sends a call to the server that has its keys.
+    fn send(this: &Arc<Redis>, op: Op, parts: Group, done: Done, may_block: bool) {
+        if !this.routes.are_together(parts.iter().map(|part| &*part.key)) {
+            let groups = this.routes.groups(parts).into();
+            return Redis::send_in_turn(this, op, groups, Vec::new(), done, may_block);
+        }
+        let lane = this.routes.lane(&parts[0].key);
+        if lane.outage.is_here() {
+            let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
+            this.denied.saw(op, &parts, None);
+            return done(lane.outage.decide(op, &parts, None));
+        }
+        let (own, redis) = (parts.clone(), Arc::clone(this));
+        let finish = move |reply: std::result::Result<Reply, Lost>| {
+            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
+            done(match reply {
+                Ok(Reply { outcome, turn }) => {
+                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
+                    redis.denied.saw(op, &parts, Some(answered.decision));
+                    Ok(answered)
+                }
+                // Where the keys are now: they may have moved since.
+                Err(Lost(why)) => redis.routes.lane(parts[0].key).outage.decide(op, &parts, Some(&why)),
+            });
+        };
+        let job = Job::new(op, parts, Instant::now() + this.timeout, Box::new(finish));
+        this.routes.send(&lane, job, may_block);
+    }
+
+    /// Takes from several servers of a Cluster, one after the other. Where one refuses, what was
+    /// taken from those before is given back: the sum is never over, though for a moment less
+    /// than the limit may be left for others.
+    fn send_in_turn(
+        this: &Arc<Redis>,
+        op: Op,
+        mut groups: VecDeque<Group>,
+        mut taken: Vec<(Group, Decision)>,
+        done: Done,
+        may_block: bool,
+    ) {
+        let Some(group) = groups.pop_front() else {
+            let decision = Decision::binding(taken.into_iter().map(|(_, decision)| decision));
+            return done(decision.map(Answered::from).ok_or_else(Error::closed));
+        };
+        let (redis, own) = (Arc::clone(this), group.clone());
+        let then = move |answered: Result<Answered>| match answered {
+            Ok(answered) if answered.decision.allowed => {
+                taken.push((own, answered.decision));
+                Redis::send_in_turn(&redis, op, groups, taken, done, may_block);
+            }
+            // What says no speaks alone, as those that would have allowed took nothing.
+            other => {
+                for (group, _) in taken {
+                    Redis::send(&redis, Op::Refund, group, Box::new(|_| {}), false);
+                }
+                done(other);
+            }
+        };
+        Redis::send(this, op, group, Box::new(then), may_block);
     }
 }
 

@@ -135,11 +135,14 @@ impl Outage {
         self.state.load(Ordering::Acquire) == StoreState::Out as u8 || self.stalled.load(Ordering::Acquire)
     }
 
+    /// Whether the store decides.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state.load(Ordering::Acquire) == StoreState::Up as u8 && !self.stalled.load(Ordering::Acquire)
+    }
+
     /// Whether the store decides, and is owed nothing.
     pub(crate) fn is_settled(&self) -> bool {
-        self.state.load(Ordering::Acquire) == StoreState::Up as u8
-            && !self.stalled.load(Ordering::Acquire)
-            && !self.in_debt.load(Ordering::Acquire)
+        self.is_up() && !self.in_debt.load(Ordering::Acquire)
     }
 
     /// Decides a call that the store has not answered; `why`, where that is known of this call.
@@ -239,6 +242,21 @@ impl Outage {
             for member in &part.plan.members {
                 self.seen.remove(member.id, part.key);
             }
+        }
+    }
+
+    /// What is owed to another server from now on, since that has the keys.
+    pub(crate) fn hand_over(&self, to: &dyn Fn(&[u8]) -> Option<Arc<Outage>>) {
+        let mut gone = Vec::new();
+        lock(&self.debts).retain(|(_, key), debt| match to(key) {
+            Some(outage) => {
+                gone.push((outage, debt.clone()));
+                false
+            }
+            None => true,
+        });
+        for (outage, debt) in gone {
+            outage.owe(&[debt.part()]);
         }
     }
 

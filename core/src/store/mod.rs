@@ -7,7 +7,7 @@ pub(crate) mod direct;
 pub(crate) mod memory;
 pub(crate) mod redis;
 pub(crate) mod script;
-mod signals;
+pub(crate) mod sentinel;
 pub(crate) mod target;
 
 use std::sync::Arc;

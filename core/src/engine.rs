@@ -242,12 +242,25 @@ impl Redis {
         Some(lane.outage.decide(op, parts, None))
     }
 
-    /// Sends a call to the server that has its keys.
+    /// Sends a call to the server that has its keys, or to the servers that have them.
     fn send(this: &Arc<Redis>, op: Op, parts: Group, done: Done, may_block: bool) {
-        if !this.routes.are_together(parts.iter().map(|part| &*part.key)) {
-            let groups = this.routes.groups(parts).into();
-            return Redis::send_in_turn(this, op, groups, Vec::new(), done, may_block);
+        let deadline = Instant::now() + this.timeout;
+        if this.routes.are_together(parts.iter().map(|part| &*part.key)) {
+            return Redis::send_together(this, op, parts, deadline, done, may_block);
         }
+        let groups = this.routes.groups(parts).into();
+        let redis = Arc::clone(this);
+        InTurn { redis, op, groups, taken: Vec::new(), refused: None, deadline, done, may_block }.go_on();
+    }
+
+    fn send_together(
+        this: &Arc<Redis>,
+        op: Op,
+        parts: Group,
+        deadline: Instant,
+        done: Done,
+        may_block: bool,
+    ) {
         let lane = this.routes.lane(&parts[0].key);
         if lane.outage.is_here() {
             let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
@@ -267,40 +280,57 @@ impl Redis {
                 Err(Lost(why)) => redis.routes.lane(parts[0].key).outage.decide(op, &parts, Some(&why)),
             });
         };
-        let job = Job::new(op, parts, Instant::now() + this.timeout, Box::new(finish));
-        this.routes.send(&lane, job, may_block);
+        this.routes.send(&lane, Job::new(op, parts, deadline, Box::new(finish)), may_block);
+    }
+}
+
+/// A call on keys that are in several slots of a Cluster: one slot after the other takes. Where
+/// one refuses, what those before it took is given back, and those behind it are only asked what
+/// they would say. So the sum is never over, though for a moment less may be left for others.
+struct InTurn {
+    redis: Arc<Redis>,
+    op: Op,
+    /// By slot: two calls on the same keys meet at the first that they share.
+    groups: VecDeque<Group>,
+    taken: Vec<(Group, Decision)>,
+    refused: Option<Decision>,
+    deadline: Instant,
+    done: Done,
+    may_block: bool,
+}
+
+impl InTurn {
+    fn go_on(mut self) {
+        let Some(group) = self.groups.pop_front() else {
+            let taken = self.taken.iter().map(|(_, decision)| *decision);
+            let decision = Decision::binding(taken.chain(self.refused));
+            return self.end(decision.map(Answered::from).ok_or_else(Error::closed));
+        };
+        let op = if self.refused.is_some() { Op::Peek } else { self.op };
+        let (redis, own) = (Arc::clone(&self.redis), group.clone());
+        let (deadline, may_block) = (self.deadline, self.may_block);
+        let then = move |answered: Result<Answered>| match answered {
+            Ok(Answered { decision, .. }) => {
+                if !decision.allowed {
+                    let refusals = self.refused.into_iter().chain([decision]);
+                    self.refused = Decision::binding(refusals);
+                } else if self.refused.is_none() {
+                    self.taken.push((own, decision));
+                }
+                self.go_on();
+            }
+            Err(error) => self.end(Err(error)),
+        };
+        Redis::send_together(&redis, op, group, deadline, Box::new(then), may_block);
     }
 
-    /// Takes from several servers of a Cluster, one after the other. Where one refuses, what was
-    /// taken from those before is given back: the sum is never over, though for a moment less
-    /// than the limit may be left for others.
-    fn send_in_turn(
-        this: &Arc<Redis>,
-        op: Op,
-        mut groups: VecDeque<Group>,
-        mut taken: Vec<(Group, Decision)>,
-        done: Done,
-        may_block: bool,
-    ) {
-        let Some(group) = groups.pop_front() else {
-            let decision = Decision::binding(taken.into_iter().map(|(_, decision)| decision));
-            return done(decision.map(Answered::from).ok_or_else(Error::closed));
-        };
-        let (redis, own) = (Arc::clone(this), group.clone());
-        let then = move |answered: Result<Answered>| match answered {
-            Ok(answered) if answered.decision.allowed => {
-                taken.push((own, answered.decision));
-                Redis::send_in_turn(&redis, op, groups, taken, done, may_block);
+    fn end(self, answer: Result<Answered>) {
+        if !matches!(&answer, Ok(answered) if answered.decision.allowed) {
+            for (group, _) in self.taken {
+                Redis::send(&self.redis, Op::Refund, group, Box::new(|_| {}), false);
             }
-            // What says no speaks alone, as those that would have allowed took nothing.
-            other => {
-                for (group, _) in taken {
-                    Redis::send(&redis, Op::Refund, group, Box::new(|_| {}), false);
-                }
-                done(other);
-            }
-        };
-        Redis::send(this, op, group, Box::new(then), may_block);
+        }
+        (self.done)(answer);
     }
 }
 

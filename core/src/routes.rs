@@ -1,5 +1,6 @@
 //! Which lane a call takes: there is one, or in a Cluster one for each server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -51,17 +52,14 @@ impl Routes {
         }
     }
 
-    /// The parts by what one server can carry out in one step, in order.
+    /// The parts by what one server can carry out in one step.
     pub(crate) fn groups(&self, parts: Group) -> Vec<Group> {
-        let mut groups: Vec<(u16, Group)> = Vec::new();
+        let mut groups: BTreeMap<u16, Group> = BTreeMap::new();
         for part in parts {
             let slot = if let Routes::Cluster(_) = self { key::slot(&part.key) } else { 0 };
-            match groups.iter_mut().find(|(other, _)| *other == slot) {
-                Some((_, group)) => group.push(part),
-                None => groups.push((slot, SmallVec::from_elem(part, 1))),
-            }
+            groups.entry(slot).or_default().push(part);
         }
-        groups.into_iter().map(|(_, group)| group).collect()
+        groups.into_values().collect()
     }
 
     /// Sends a call on its way, which may be to the thread that calls.

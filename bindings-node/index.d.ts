@@ -185,7 +185,8 @@ export class Limiter {
    * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in
    * outage mode, and joins when Redis comes.
    *
-   * @param url Where the state lives: `redis://`, `rediss://`, `redis+unix://` or
+   * @param url Where the state lives: `redis://`, `rediss://`, `redis+unix://`,
+   *   `redis+cluster://h:p,h:p`, `redis+sentinel://h:p,h:p/master` or
    * `memory://`, which it is unless said.
    * @throws {SluicegateError} `CONFIG` for a bad URL or option.
    * @throws {TypeError} For an argument of a wrong type or an unknown option.

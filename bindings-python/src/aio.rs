@@ -17,7 +17,8 @@ use crate::error::{IntoPyResult, guard};
 /// a fork. Opening waits for nothing: a limiter that is opened while Redis is down decides in
 /// outage mode, and joins when Redis comes. As an async context manager it is closed on exit.
 ///
-/// url: ``redis://``, ``rediss://``, ``redis+unix://`` or ``memory://``, which is the
+/// url: ``redis://``, ``rediss://``, ``redis+unix://``, ``redis+cluster://h:p,h:p``,
+///     ``redis+sentinel://h:p,h:p/master`` or ``memory://``, which is the
 ///     default.
 /// prefix: what all keys in Redis begin with, 1 to 128 bytes without braces or spaces; ``"sg"``
 ///     unless said. Limiters with one URL and prefix share their limits.

@@ -36,7 +36,8 @@ fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<A
 /// waits for nothing: a limiter that is opened while Redis is down decides in outage mode, and
 /// joins when Redis comes. As a context manager it is closed on exit.
 ///
-/// url: ``redis://``, ``rediss://``, ``redis+unix://`` or ``memory://``, which is the
+/// url: ``redis://``, ``rediss://``, ``redis+unix://``, ``redis+cluster://h:p,h:p``,
+///     ``redis+sentinel://h:p,h:p/master`` or ``memory://``, which is the
 ///     default.
 /// prefix: what all keys in Redis begin with, 1 to 128 bytes without braces or spaces; ``"sg"``
 ///     unless said. Limiters with one URL and prefix share their limits.

@@ -39,8 +39,9 @@ impl Limiter {
     /// Opens a limiter with the default options. It waits for nothing: a limiter that is opened
     /// while Redis is down decides in outage mode, and joins when Redis comes.
     ///
-    /// URLs are `redis://`, `rediss://`, `redis+unix://` and `memory://`. Cluster and Sentinel
-    /// are not there yet.
+    /// URLs are `redis://`, `rediss://` (TLS), `redis+unix://`, `redis+cluster://h:p,h:p`,
+    /// `redis+sentinel://h:p,h:p/master` and `memory://`. Those of TLS take the parameters
+    /// `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile`, which name PEM files.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a bad URL.

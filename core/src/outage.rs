@@ -336,7 +336,10 @@ impl Watcher for Outage {
     }
 
     fn saw(&self, entry: &Entry, outcome: &Outcome) {
-        self.answered.store(true, Ordering::Release);
+        // What is paid before this process goes on in the store does not begin its share anew.
+        if self.is_up() {
+            self.answered.store(true, Ordering::Release);
+        }
         let at = self.clock.now();
         for (part, views) in entry.parts.iter().zip(&outcome.views) {
             if part.plan.on_outage == OnOutage::Share {
@@ -345,6 +348,10 @@ impl Watcher for Outage {
                 }
             }
         }
+    }
+
+    fn has_shared(&self) -> bool {
+        !self.answered.load(Ordering::Acquire)
     }
 
     fn debits(&self, jobs: &VecDeque<Job>) -> Vec<Job> {

@@ -300,6 +300,7 @@ fn full(parts: &[Part<'_>], retry_after: u64, source: Source) -> Answered {
         reset_after: Duration::ZERO,
         wait: Duration::ZERO,
         source,
+        rule: 0,
     };
     Answered { decisions: parts.iter().map(refuse).collect(), marks: SmallVec::new(), source }
 }

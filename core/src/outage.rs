@@ -424,6 +424,7 @@ fn flat(parts: &[Part<'_>], allowed: bool) -> Answered {
             reset_after: Duration::ZERO,
             wait: Duration::ZERO,
             source: Source::Outage,
+            rule: 0,
         }
     };
     Answered { decisions: parts.iter().map(decide).collect(), marks: SmallVec::new(), source: Source::Outage }

@@ -184,14 +184,15 @@ impl Outcome {
         let later = if allowed { (self.admitted - 1 - turn) * spent } else { 0 };
         let decisions = self.views[index].iter().enumerate().map(|(member, view)| {
             let twin = rules.twin(part, member);
-            if allowed {
+            let decision = if allowed {
                 twin.admission(view, spent, later, source)
             } else if twin.refuses(view, &ask) {
                 twin.refusal(view, part.cost, source)
             } else {
                 // Another limit of the same call refused, and this one took nothing.
                 twin.admission(view, 0, 0, source)
-            }
+            };
+            Decision { rule: member, ..decision }
         });
         let mut decision = Decision::binding(decisions).unwrap_or_else(|| unreachable!("a spec has a rule"));
         decision.allowed = allowed;

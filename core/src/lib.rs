@@ -12,6 +12,7 @@
 //! A [`Limiter`] is opened once and keeps the connections; a [`Limit`] is a name and a spec; its
 //! verbs return a [`Decision`]. Every verb has a twin for threads that may block.
 
+mod address;
 mod algorithm;
 pub mod argument;
 mod cache;
@@ -36,6 +37,7 @@ mod waiting;
 #[cfg(test)]
 mod twin_tests;
 
+pub use address::{ClientAddress, ForwardedHeader};
 pub use clock::ManualClock;
 pub use config::Builder;
 pub use decision::{Decision, Source};

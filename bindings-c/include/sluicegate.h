@@ -30,6 +30,22 @@
 #define sg_options_init(options) sg_options_init_sized((options), sizeof(sg_options))
 
 /**
+ * The Content-Type of what sg_http_problem writes.
+ */
+#define SG_HTTP_PROBLEM_CONTENT_TYPE "application/problem+json"
+
+
+/**
+ * The status of a refusal: 429, Too Many Requests.
+ */
+#define SG_HTTP_STATUS 429
+
+/**
+ * A buffer of this size holds every key that sg_client_address_key writes.
+ */
+#define SG_CLIENT_ADDRESS_KEY_SIZE 64
+
+/**
  * What came of a call. The numbers never change meaning.
  */
 enum sg_result
@@ -180,6 +196,16 @@ typedef enum sg_on_outage sg_on_outage;
 typedef int32_t sg_on_outage;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
+
+/**
+ * Turns a request's peer and header into a key that says who the client is, and that a client can't
+ * choose.
+ *
+ * A proxy that is trusted says in a header from whom it got the request. The header is read from its
+ * end, one hop after the other, for as long as the hop that said it is trusted; the first address that
+ * is not is the client. Without trusted proxies no header is read.
+ */
+typedef struct sg_client_address sg_client_address;
 
 /**
  * A name plus a spec: what keys are held to.
@@ -341,6 +367,11 @@ typedef struct sg_decision {
      * How long to wait before going on. 0 unless the decision comes from sg_reserve.
      */
     int64_t wait;
+    /**
+     * Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+     * allowed, the one with the least remaining.
+     */
+    int32_t rule;
 } sg_decision;
 
 #ifdef __cplusplus
@@ -522,6 +553,114 @@ sg_result sg_hold(const struct sg_limit *limit,
  * Gives a permit back and frees it. It waits for nothing. NULL is allowed.
  */
 void sg_release(struct sg_permit *permit);
+
+/**
+ * Writes the header fields for a decision of a limit to `buffer`, as lines that each end with CR LF:
+ * RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers), and Retry-After in whole
+ * seconds, rounded up, where it is a refusal that time can heal. They fit every response, also one to
+ * a call that was admitted. `legacy` other than 0 adds X-RateLimit-Limit, X-RateLimit-Remaining and
+ * X-RateLimit-Reset, which is in how many whole seconds all of it will be there again.
+ *
+ * The text ends with a NUL; its length without it is written to `length`, which may be NULL. Where
+ * `buffer` is NULL and `size` 0, only the length is.
+ *
+ * SG_ERR_ARGUMENT for a buffer that is too small: nothing is cut off.
+ */
+sg_result sg_http_headers(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          int32_t legacy,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * Writes the body of a refusal to `buffer`, as JSON: problem details (RFC 9457) of the draft's type
+ * "quota-exceeded", with "violated-policies". It goes with the status SG_HTTP_STATUS and the content
+ * type SG_HTTP_PROBLEM_CONTENT_TYPE.
+ *
+ * `buffer`, `size`, `length` and errors are as with sg_http_headers.
+ */
+sg_result sg_http_problem(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * sg_http_headers for the `count` decisions of sg_try_acquire_all: the policies of all limits, and the
+ * longest wait. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_headers_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              int32_t legacy,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * sg_http_problem for the `count` decisions of sg_try_acquire_all. It names the limits that say how
+ * long to wait; all of them, where none does. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_problem_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * Makes one from the `count` proxies that are trusted: addresses, networks such as "10.0.0.0/8", or
+ * the presets "loopback", "linklocal", "uniquelocal" (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
+ * fc00::/7) and "unix" (peers without an address, as on a Unix socket); at most 4096. Every machine in
+ * them can choose its key, so name what your proxies have and nothing else.
+ *
+ * `header` is the one header that these proxies set, "x-forwarded-for" or "forwarded"; NULL is the
+ * first. The other is never read, as proxies pass it on unseen. `ipv4_prefix` and `ipv6_prefix` are how
+ * many leading bits of an address name a client, 1 to 32 and 1 to 128; -1 is 32 and 64.
+ * sg_client_address_free frees it.
+ *
+ * SG_ERR_CONFIG for what is none of these, and for a network of all addresses.
+ */
+sg_result sg_client_address_new(const char *const *trusted,
+                                size_t count,
+                                const char *header,
+                                int32_t ipv4_prefix,
+                                int32_t ipv6_prefix,
+                                struct sg_client_address **client);
+
+/**
+ * The name of the header whose values sg_client_address_key wants, in lower case. Valid until it is
+ * freed; NULL where `client` is.
+ */
+const char *sg_client_address_header(const struct sg_client_address *client);
+
+/**
+ * Writes who the client is to `buffer`: "203.0.113.7", or "2001:db8:1:2::/64" where a prefix groups
+ * addresses.
+ *
+ * `peer` is the address of the connection's other end, with or without port, brackets or zone; NULL
+ * where it has none. `values` are the `count` values of the header, in the order in which they came.
+ * What is no address in them ends the walk at the last trusted proxy, and is no error. A peer without
+ * an address is "unknown", unless it is trusted ("unix") and the header names a client.
+ *
+ * `buffer`, `size` and `length` are as with sg_http_headers; SG_CLIENT_ADDRESS_KEY_SIZE is always
+ * enough.
+ */
+sg_result sg_client_address_key(const struct sg_client_address *client,
+                                const char *peer,
+                                const char *const *values,
+                                size_t count,
+                                char *buffer,
+                                size_t size,
+                                size_t *length);
+
+/**
+ * Frees it. NULL is allowed.
+ */
+void sg_client_address_free(struct sg_client_address *client);
 
 /**
  * Names a store's state: "connecting", "up", "out" or "closed"; "unknown" for any other number.

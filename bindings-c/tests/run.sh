@@ -58,6 +58,8 @@ for language in "${languages[@]}"; do
   done
   build "$language" "$here/tests/c/scenarios.c" scenarios "${json[@]}" -lm
   run_program ./scenarios "${scenarios[@]}"
+  build "$language" "$here/tests/c/http.c" http "${json[@]}"
+  run_program ./http "$here/../tests/addresses.json"
   build "$language" "$here/examples/quickstart.c" quickstart
   run_program ./quickstart memory://
 done

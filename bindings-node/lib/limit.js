@@ -1,9 +1,11 @@
 'use strict'
 
 const binary = require('./native.js')
-const { typeError } = require('./error.js')
+const { guard, typeError } = require('./error.js')
 const { abortSignal, options } = require('./options.js')
 const { promise } = require('./port.js')
+const { fields } = require('./http.js')
+const { numbers } = require('./record.js')
 
 const { Verb } = binary
 
@@ -46,6 +48,17 @@ class Limit {
 
   hold(key, given = undefined) {
     return this.#wait(Verb.Hold, 'timeoutMs', key, 1, given)
+  }
+
+  httpHeaders(decision, given = undefined) {
+    const { legacy = false } = options(given, 'legacy')
+    const cells = numbers(decision)
+    return fields(guard(() => this.#native.httpHeaders(cells, Boolean(legacy))))
+  }
+
+  httpProblem(decision) {
+    const cells = numbers(decision)
+    return guard(() => this.#native.httpProblem(cells))
   }
 
   #wait(verb, longest, key, cost, given) {

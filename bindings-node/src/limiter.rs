@@ -38,7 +38,7 @@ pub struct Status {
 /// Core's limiter.
 #[napi]
 pub struct Limiter {
-    core: sluicegate::Limiter,
+    pub(crate) core: sluicegate::Limiter,
     port: Rc<Inner>,
 }
 

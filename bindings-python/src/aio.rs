@@ -2,14 +2,15 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use sluicegate as core;
 
-use crate::answer::Status;
+use crate::answer::{Decision, Status};
 use crate::argument::{Cost, Key, Keys, Options, Seconds, Text, entries, limit, longest, wrong_type};
 use crate::call::{Call, Start};
 use crate::clock::ManualClock;
 use crate::error::{IntoPyResult, guard};
+use crate::http::{self, Decisions};
 
 /// A store, its connections and its limits: what a process opens once.
 ///
@@ -33,6 +34,13 @@ use crate::error::{IntoPyResult, guard};
 /// Raises ``ConfigError`` for a bad URL or option.
 #[pyclass(frozen, name = "Limiter", module = "sluicegate.aio")]
 pub(crate) struct Limiter(core::Limiter);
+
+fn core_limit(object: &Bound<'_, PyAny>) -> PyResult<core::Limit> {
+    match object.cast::<Limit>() {
+        Ok(limit) => Ok(limit.get().0.clone()),
+        Err(_) => Err(wrong_type("an entry must name a sluicegate.aio.Limit", object)),
+    }
+}
 
 #[pymethods]
 impl Limiter {
@@ -77,11 +85,28 @@ impl Limiter {
     /// Raises ``ArgumentError`` for a bad cost or key, a bad number of entries, or one that names a
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.
     fn try_acquire_all(&self, entries: &Bound<'_, PyAny>) -> PyResult<Call> {
-        let parts = self::entries(entries, |object| match object.cast::<Limit>() {
-            Ok(limit) => Ok(limit.get().0.clone()),
-            Err(_) => Err(wrong_type("an entry must name a sluicegate.aio.Limit", object)),
-        })?;
+        let parts = self::entries(entries, core_limit)?;
         Ok(Call::new("try_acquire_all", Start::All(self.0.clone(), parts)))
+    }
+
+    /// ``Limit.http_headers`` for what ``try_acquire_all`` said: ``(limit, decision)`` tuples. The
+    /// policies of all of them, and the longest wait.
+    #[pyo3(signature = (decisions, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decisions: &Bound<'py, PyAny>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || http::to_dict(py, self.0.http_headers(&decisions.each()), legacy))
+    }
+
+    /// ``Limit.http_problem`` for what ``try_acquire_all`` said: ``(limit, decision)`` tuples. It names
+    /// the limits that say how long to wait; all of them, where none does.
+    fn http_problem(&self, py: Python<'_>, decisions: &Bound<'_, PyAny>) -> PyResult<String> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || Ok(self.0.http_problem(&decisions.each())))
     }
 
     /// What the limiter knows of its store and of itself. There is nothing to await.
@@ -201,6 +226,30 @@ impl Limit {
         let timeout = longest("timeout", timeout).into_py(py)?;
         let call = self.call("hold", core::Call::Hold { timeout }, key)?;
         HOLD.import(py, "sluicegate._hold", "Hold")?.call1((call,))
+    }
+
+    /// The header fields for a decision of this limit, by name: ``RateLimit-Policy`` and ``RateLimit``
+    /// (draft-ietf-httpapi-ratelimit-headers), and ``Retry-After`` in whole seconds, rounded up, where
+    /// it is a refusal that time can heal. They fit every response, also one to a call that was
+    /// admitted.
+    ///
+    /// ``legacy`` adds ``X-RateLimit-Limit``, ``X-RateLimit-Remaining`` and ``X-RateLimit-Reset``, which
+    /// is in how many whole seconds all of it will be there again.
+    #[pyo3(signature = (decision, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decision: &Bound<'py, Decision>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        guard(py, || http::to_dict(py, self.0.http_headers(&decision.get().0), legacy))
+    }
+
+    /// The body of a refusal, as JSON text: problem details (RFC 9457) of the draft's type
+    /// ``quota-exceeded``, with ``violated-policies``. It goes with the status ``HTTP_STATUS`` (429) and
+    /// the content type ``HTTP_PROBLEM_CONTENT_TYPE``.
+    fn http_problem(&self, py: Python<'_>, decision: &Bound<'_, Decision>) -> PyResult<String> {
+        guard(py, || Ok(self.0.http_problem(&decision.get().0)))
     }
 
     fn __repr__(&self) -> String {

@@ -22,10 +22,24 @@ from ._errors import (
     SpecError,
     UnsupportedError,
 )
-from ._sluicegate import Decision, Limit, Limiter, ManualClock, Permit, Status, __version__
+from ._sluicegate import (
+    HTTP_PROBLEM_CONTENT_TYPE,
+    HTTP_STATUS,
+    ClientAddress,
+    Decision,
+    Limit,
+    Limiter,
+    ManualClock,
+    Permit,
+    Status,
+    __version__,
+)
 
 __all__ = [
+    "HTTP_PROBLEM_CONTENT_TYPE",
+    "HTTP_STATUS",
     "ArgumentError",
+    "ClientAddress",
     "ClosedError",
     "ConfigError",
     "Decision",

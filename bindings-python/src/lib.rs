@@ -16,6 +16,7 @@ mod clock;
 mod error;
 mod http;
 mod limiter;
+mod log;
 mod mapping;
 mod permit;
 

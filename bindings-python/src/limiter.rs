@@ -12,6 +12,7 @@ use crate::argument::{Cost, Key, Keys, Options, Seconds, Text, entries, limit, l
 use crate::clock::ManualClock;
 use crate::error::{IntoPyResult, guard};
 use crate::http::{self, Decisions};
+use crate::log;
 
 /// How often a call that waits looks for signals, so that Ctrl-C is heard.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
@@ -50,6 +51,10 @@ fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<A
 ///     unless said.
 /// clock: a ``ManualClock``, for tests.
 ///
+/// What changes goes to the logger ``sluicegate`` of ``logging``: warnings when the store is away and
+/// when ``max_keys`` refuses new keys, info when the store is there first and when it is back. It is
+/// logged by the next call or ``status()``.
+///
 /// Raises ``ConfigError`` for a bad URL or option.
 #[pyclass(frozen, module = "sluicegate")]
 pub(crate) struct Limiter(core::Limiter);
@@ -78,7 +83,7 @@ impl Limiter {
         clock: Option<PyRef<'_, ManualClock>>,
     ) -> PyResult<Self> {
         let options = Options { url, prefix, timeout, on_outage, deny_cache, max_keys, clock };
-        guard(py, || options.open().map(Limiter).into_py(py))
+        guard(py, || options.open(core::Limiter::builder()).map(Limiter).into_py(py))
     }
 
     /// A limit: a name that all processes share, and a spec such as ``"100/s burst 200"``.
@@ -105,7 +110,11 @@ impl Limiter {
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.
     fn try_acquire_all(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let parts = self::entries(entries, core_limit)?;
-        guard(py, || to_py(py, wait(py, || self.0.submit_all_blocking(parts))?))
+        guard(py, || {
+            let answer = wait(py, || self.0.submit_all_blocking(parts));
+            log::drain(py, &self.0);
+            to_py(py, answer?)
+        })
     }
 
     /// ``Limit.http_headers`` for what ``try_acquire_all`` said: ``(limit, decision)`` tuples. The
@@ -130,7 +139,10 @@ impl Limiter {
 
     /// What the limiter knows of its store and of itself.
     fn status(&self, py: Python<'_>) -> PyResult<Status> {
-        guard(py, || Ok(Status(self.0.status())))
+        guard(py, || {
+            log::drain(py, &self.0);
+            Ok(Status(self.0.status()))
+        })
     }
 
     /// Leave the store and close the connections. Calls that are under way are still answered;
@@ -168,10 +180,14 @@ pub(crate) struct Limit(pub(crate) core::Limit);
 
 impl Limit {
     fn call(&self, py: Python<'_>, call: Call, key: &Key<'_>) -> PyResult<Answer> {
-        guard(py, || match self.0.decide_now(call, key.0) {
-            // With the GIL: another thread that got it could keep it for milliseconds.
-            Some(answer) => answer.into_py(py),
-            None => wait(py, || self.0.submit_blocking(call, key.0)),
+        guard(py, || {
+            let answer = match self.0.decide_now(call, key.0) {
+                // With the GIL: another thread that got it could keep it for milliseconds.
+                Some(answer) => answer.into_py(py),
+                None => wait(py, || self.0.submit_blocking(call, key.0)),
+            };
+            log::drain(py, self.0.limiter());
+            answer
         })
     }
 

@@ -1,5 +1,6 @@
 //! One decision's way: what was refused a moment ago, the store, else the outage.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -14,6 +15,7 @@ use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::deny_cache::DenyCache;
 use crate::error::{Error, Result};
+use crate::event::Events;
 use crate::key;
 use crate::membership::Membership;
 use crate::outage::{OnOutage, Outage};
@@ -69,6 +71,7 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Answered>) + Send>;
 pub(crate) struct Engine {
     config: Config,
     backend: PerProcess<Backend>,
+    events: PerProcess<Arc<Events>>,
     opened: SystemTime,
     closed: AtomicBool,
 }
@@ -95,11 +98,20 @@ impl Engine {
         let engine = Engine {
             config,
             backend: PerProcess::new(),
+            events: PerProcess::new(),
             opened: SystemTime::now(),
             closed: AtomicBool::new(false),
         };
         engine.backend()?;
         Ok(engine)
+    }
+
+    pub(crate) fn events(&self) -> &Arc<Events> {
+        let made = || Ok::<_, Infallible>(Arc::new(Events::new(self.config.on_event.clone())));
+        match self.events.get_or_try_init(made) {
+            Ok(events) => events,
+            Err(never) => match never {},
+        }
     }
 
     fn backend(&self) -> Result<&Backend> {
@@ -115,7 +127,13 @@ impl Engine {
     fn connect(&self) -> Result<Redis> {
         let Config { target, prefix, timeout, max_keys, clock, .. } = &self.config;
         let membership = Arc::new(Membership::new(prefix));
-        let outage = Outage::new(clock.clone(), *timeout, *max_keys, Arc::clone(&membership));
+        let outage = Outage::new(
+            clock.clone(),
+            *timeout,
+            *max_keys,
+            Arc::clone(&membership),
+            Arc::clone(self.events()),
+        );
         let queue = Arc::new(Queue::default());
         let doubt = Arc::new(Notify::new());
         let direct = match target {
@@ -250,7 +268,10 @@ impl Engine {
     fn remember(&self, store: &MemoryStore, op: Op, parts: &[Part<'_>]) -> Answered {
         match store.run(self.config.clock.now(), op, parts, &Whole) {
             Ok(outcome) => Answered::new(op, parts, &Whole, &outcome, 0, Source::Memory),
-            Err(Full(retry_after)) => full(parts, retry_after, Source::Memory),
+            Err(Full(retry_after)) => {
+                self.events().full();
+                full(parts, retry_after, Source::Memory)
+            }
         }
     }
 
@@ -287,6 +308,7 @@ impl Engine {
         if let Some(Backend::Redis(redis)) = self.backend.get() {
             redis.closing.send_replace(true);
         }
+        self.events().close();
     }
 }
 

@@ -205,6 +205,31 @@ export interface LimiterOptions {
   maxKeys?: number
   /** A clock that is moved by hand, for tests. */
   clock?: ManualClock
+  /**
+   * Is told when something changes: the first connection, the store away and back, a table of keys
+   * that is full. Nothing is told while nothing changes, and waiting for it does not keep the process
+   * alive.
+   */
+  onEvent?: (event: LimiterEvent) => void
+}
+
+/**
+ * What changed:
+ * - `up`: the store decides, for the first time.
+ * - `out`: the store is away; calls are decided here.
+ * - `back`: the store decides again.
+ * - `full`: calls on new keys are refused because the table of keys is full; told once a minute at most.
+ */
+export type EventKind = 'up' | 'out' | 'back' | 'full'
+
+/** A change of a limiter's. */
+export interface LimiterEvent {
+  /** What changed. */
+  kind: EventKind
+  /** When. */
+  at: Date
+  /** What a log says of it, with the reason, without secrets. */
+  message: string
 }
 
 /** The options of a limit. */

@@ -198,6 +198,39 @@ typedef int32_t sg_on_outage;
 #endif // __cplusplus
 
 /**
+ * What changed.
+ */
+enum sg_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The store decides, for the first time.
+     */
+    SG_EVENT_UP = 0,
+    /**
+     * The store is away; calls are decided here.
+     */
+    SG_EVENT_OUT = 1,
+    /**
+     * The store decides again.
+     */
+    SG_EVENT_BACK = 2,
+    /**
+     * Calls on new keys are refused because the table of keys is full. Told once a minute at most.
+     */
+    SG_EVENT_FULL = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum sg_event_kind sg_event_kind;
+#else
+typedef int32_t sg_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
  * Turns a request's peer and header into a key that says who the client is, and that a client can't
  * choose.
  *
@@ -232,6 +265,29 @@ typedef struct sg_manual_clock sg_manual_clock;
  * loses it `ttl` after the last renewal. With a manual clock nothing is renewed by itself.
  */
 typedef struct sg_permit sg_permit;
+
+/**
+ * A change of a limiter's.
+ */
+typedef struct sg_event {
+    /**
+     * What changed: one of sg_event_kind; later versions may add some.
+     */
+    int32_t kind;
+    /**
+     * When: microseconds since the Unix epoch.
+     */
+    int64_t at_us;
+    /**
+     * What a log says of it, with the reason, without secrets. Valid during the call.
+     */
+    const char *message;
+} sg_event;
+
+/**
+ * What sg_options.on_event is.
+ */
+typedef void (*sg_event_callback)(const struct sg_event *event, void *user_data);
 
 /**
  * The options of a limiter. sg_options_init marks all of them as not set; then set what you need.
@@ -271,6 +327,18 @@ typedef struct sg_options {
      * own there. It may be freed before the limiter is closed.
      */
     const struct sg_manual_clock *clock;
+    /**
+     * Is told when something changes: the first connection, the store away and back, a table of keys
+     * that is full. It is called on a thread of the library's that does nothing else, one event after
+     * the other; it may take its time and call the library, but must not throw. sg_limiter_close waits
+     * until it has returned, after which it is not called any more. A forked child calls it too, for
+     * its own events. NULL is not set.
+     */
+    sg_event_callback on_event;
+    /**
+     * What `on_event` gets with each event. It must be there until the limiter is closed.
+     */
+    void *user_data;
 } sg_options;
 
 /**
@@ -384,6 +452,12 @@ extern "C" {
  * SG_ERR_ARGUMENT where `options` is NULL or the size is not that of any version's struct.
  */
 sg_result sg_options_init_sized(struct sg_options *options, size_t struct_size);
+
+/**
+ * Names a kind of event: "up", "out", "back" or "full"; "unknown" for any other number. Never NULL,
+ * valid for ever.
+ */
+const char *sg_event_kind_name(int32_t kind);
 
 /**
  * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in outage

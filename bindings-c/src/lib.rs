@@ -15,6 +15,7 @@ pub mod address;
 pub mod clock;
 mod convert;
 pub mod decision;
+pub mod event;
 pub mod http;
 pub mod limit;
 pub mod limiter;

@@ -52,7 +52,7 @@ scenarios=("$here"/../tests/scenarios/!(schema).json)
 cd "$work"
 for language in "${languages[@]}"; do
   echo "-- $language, $mode"
-  for name in bad_input threads waiting outage fork; do
+  for name in bad_input threads waiting outage events fork; do
     build "$language" "$here/tests/c/$name.c" "$name" -pthread
     run_program "./$name"
   done

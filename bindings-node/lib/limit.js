@@ -12,10 +12,13 @@ const { Verb } = binary
 class Limit {
   #native
   #submit
+  // Whoever has a limit hears of its limiter's events, even if the limiter's object is gone.
+  #listener
 
-  constructor(native) {
+  constructor(native, listener = undefined) {
     if (!(native instanceof binary.Limit)) throw typeError('a limit is made by limiter.limit(name, spec)')
     this.#native = native
+    this.#listener = listener
     this.#submit = native.submitter()
     this.name = native.name
     this.spec = native.spec

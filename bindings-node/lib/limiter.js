@@ -6,21 +6,29 @@ const limits = require('./limit.js')
 const { guard, typeError } = require('./error.js')
 const { fields } = require('./http.js')
 const { options } = require('./options.js')
-const { port, promise } = require('./port.js')
+const { listen, port, promise } = require('./port.js')
 const { numbers } = require('./record.js')
 
 class Limiter {
   #native
+  #listener
 
   constructor(url, given = undefined) {
-    const known = options(given, 'prefix', 'timeoutMs', 'onOutage', 'denyCacheMs', 'maxKeys', 'clock')
+    const known = options(given, 'prefix', 'timeoutMs', 'onOutage', 'denyCacheMs', 'maxKeys', 'clock', 'onEvent')
     const clock = clocks.within(known.clock)
-    this.#native = guard(() => new native.Limiter(port, url, known, clock))
+    const { onEvent } = known
+    let number
+    if (onEvent !== undefined) {
+      if (typeof onEvent !== 'function') throw typeError('onEvent must be a function')
+      this.#listener = { onEvent, takeEvents: () => this.#native.takeEvents() }
+      number = listen(this.#listener)
+    }
+    this.#native = guard(() => new native.Limiter(port, url, known, clock, number))
   }
 
   limit(name, spec, given = undefined) {
     const { onOutage } = options(given, 'onOutage')
-    return new limits.Limit(guard(() => this.#native.limit(name, spec, onOutage)))
+    return new limits.Limit(guard(() => this.#native.limit(name, spec, onOutage)), this.#listener)
   }
 
   async tryAcquireAll(entries) {

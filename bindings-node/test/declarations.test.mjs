@@ -131,7 +131,8 @@ test('options are those that are declared', async () => {
 })
 
 test("the words are the core's", () => {
-  const { codes, sources, onOutage, states, forwardedHeaders } = words()
+  const { codes, sources, onOutage, states, forwardedHeaders, events } = words()
+  assert.deepEqual(union('EventKind'), [...events].sort())
   assert.deepEqual(union('ForwardedHeader'), [...forwardedHeaders].sort())
   assert.deepEqual(union('ErrorCode'), [...codes, 'RATE_LIMITED'].sort())
   assert.deepEqual(union('Source'), [...sources].sort())

@@ -32,8 +32,9 @@ pub unsafe extern "C" fn sg_limiter_open(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (url, options, limiter) =
-            unsafe { (text("url", url, ErrorKind::Config)?, options.as_ref(), out("limiter", limiter)?) };
+        let (url, options, limiter) = unsafe {
+            (text("url", url, ErrorKind::Config)?, sg_options::read(options)?, out("limiter", limiter)?)
+        };
         let mut builder = Limiter::builder().url(url);
         if let Some(options) = options {
             // SAFETY: the caller's promise.

@@ -1,19 +1,24 @@
 'use strict'
 
 const binary = require('./native.js')
-const { typeError } = require('./error.js')
+const { guard, typeError } = require('./error.js')
 const { abortSignal, options } = require('./options.js')
 const { promise } = require('./port.js')
+const { fields } = require('./http.js')
+const { numbers } = require('./record.js')
 
 const { Verb } = binary
 
 class Limit {
   #native
   #submit
+  // Whoever has a limit hears of its limiter's events, even if the limiter's object is gone.
+  #listener
 
-  constructor(native) {
+  constructor(native, listener = undefined) {
     if (!(native instanceof binary.Limit)) throw typeError('a limit is made by limiter.limit(name, spec)')
     this.#native = native
+    this.#listener = listener
     this.#submit = native.submitter()
     this.name = native.name
     this.spec = native.spec
@@ -46,6 +51,17 @@ class Limit {
 
   hold(key, given = undefined) {
     return this.#wait(Verb.Hold, 'timeoutMs', key, 1, given)
+  }
+
+  httpHeaders(decision, given = undefined) {
+    const { legacy = false } = options(given, 'legacy')
+    const cells = numbers(decision)
+    return fields(guard(() => this.#native.httpHeaders(cells, Boolean(legacy))))
+  }
+
+  httpProblem(decision) {
+    const cells = numbers(decision)
+    return guard(() => this.#native.httpProblem(cells))
   }
 
   #wait(verb, longest, key, cost, given) {

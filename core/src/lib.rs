@@ -14,6 +14,9 @@
 
 mod algorithm;
 pub mod argument;
+#[cfg(feature = "bench-internals")]
+#[doc(hidden)]
+pub mod bench_internals;
 mod cache;
 mod clock;
 mod config;

@@ -8,7 +8,7 @@ step() { echo "lint: $*"; "$@"; }
 
 step cargo fmt --all --check
 step cargo fmt --check --manifest-path benches/rust/Cargo.toml
-step cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+step cargo clippy --workspace --all-targets --features sluicegate/bench-internals --locked --quiet -- -D warnings
 step cargo test --quiet --package sluicegate-c --locked --test header
 (cd bindings-python && step "$bin/ruff" check . && step "$bin/ruff" format --check . && step "$bin/mypy")
 step "$bin/ruff" check --config tests/ruff.toml tests examples benches

@@ -46,6 +46,9 @@ def arguments() -> argparse.Namespace:
         "--quick", action="store_true", help="one short round of ours, to see that the rig works"
     )
     parser.add_argument("--no-peers", action="store_true", help="ours and redis-benchmark alone")
+    parser.add_argument(
+        "--results", type=Path, help="where raw results go; a new directory in benches/results"
+    )
     options = parser.parse_args()
     if options.rounds < 1 or options.seconds <= 0:
         parser.error("--rounds must be 1 or more, --seconds above 0")
@@ -98,14 +101,13 @@ def main() -> int:
                 )
             run["races"] |= outcomes
             run["claims"] += judged(group, outcomes)
-    write(run, races, whole=peers and not options.only)
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    write(run, races, options.results or RESULTS / stamp, whole=peers and not options.only)
     return 0
 
 
-def write(run: dict[str, Any], races: dict[str, Race], *, whole: bool) -> None:
+def write(run: dict[str, Any], races: dict[str, Race], raw: Path, *, whole: bool) -> None:
     """The raw results, and the pages; these go to docs/ where nothing was left out."""
-    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    raw = RESULTS / stamp
     raw.mkdir(parents=True, exist_ok=True)
     results = raw / "results.json"
     results.write_text(json.dumps(run, indent=1))

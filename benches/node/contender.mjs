@@ -65,11 +65,11 @@ async function flexible(url, enableAutoPipelining, options) {
 }
 
 /** So many calls in flight at any time, each chain of them on a key of its own or on one for all. */
-function inFlight(decide, keys) {
+function inFlight({ call, good }, keys) {
   const chain = async (key, end) => {
     let last = performance.now()
     while (last < end) {
-      if (!(await decide(key))) odd += 1
+      if (!good(await call(key))) odd += 1
       const now = performance.now()
       if (decisions < MOST) latencies[decisions] = now - last
       decisions += 1
@@ -81,11 +81,11 @@ function inFlight(decide, keys) {
 }
 
 /** One call after the other, all refused. */
-function flood(decide) {
+function flood({ call, good }) {
   return async (end) => {
     latencies[0] = 0
     while (performance.now() < end) {
-      for (let call = 0; call < 256; call++) if (await decide('flooded')) odd += 1
+      for (let i = 0; i < 256; i++) if (!good(await call('flooded'))) odd += 1
       decisions += 256
     }
   }
@@ -93,30 +93,31 @@ function flood(decide) {
 
 const [who, scenario, url] = process.argv.slice(2)
 const isFlood = scenario === 'flood'
-let decide
+// A call on a key, and whether what it resolves to is of the kind that is measured.
+let contender
 if (who === 'sluicegate') {
   const limit = await sluicegate(url, isFlood ? '1/day' : SPEC)
-  decide = isFlood
-    ? async (key) => (await limit.tryAcquire(key)).allowed
-    : async (key) => {
-        const decision = await limit.tryAcquire(key)
-        return decision.allowed && decision.source === 'redis'
-      }
+  contender = {
+    call: (key) => limit.tryAcquire(key),
+    good: isFlood
+      ? (decision) => !decision.allowed
+      : (decision) => decision.allowed && decision.source === 'redis',
+  }
 } else if (isFlood) {
   // It says no by rejecting.
   const limiter = await flexible(url, false, { points: 1, duration: 86_400, inMemoryBlockOnConsumed: 1 })
-  decide = (key) =>
-    limiter.consume(key).then(
-      () => true,
-      () => false,
-    )
+  const refusal = (reason) => reason
+  contender = {
+    call: (key) => limiter.consume(key).then(() => undefined, refusal),
+    good: (reason) => reason !== undefined,
+  }
 } else {
   const limiter = await flexible(url, who === 'flexible-autopipelining', PER_HOUR)
-  decide = async (key) => (await limiter.consume(key)).remainingPoints > 0
+  contender = { call: (key) => limiter.consume(key), good: (result) => result.remainingPoints > 0 }
 }
 if (isFlood) {
-  await decide('flooded')
-  await serve(flood(decide))
+  await contender.call('flooded')
+  await serve(flood(contender))
 } else {
-  await serve(inFlight(decide, Number(scenario.replace('tasks-', ''))))
+  await serve(inFlight(contender, Number(scenario.replace('tasks-', ''))))
 }

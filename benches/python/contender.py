@@ -11,6 +11,7 @@ import sys
 import time
 from array import array
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 TASKS = 64
 # Both admit every call of a run, and keep their state from one call to the next.
@@ -18,9 +19,10 @@ SPEC = "1/s burst 1000000000"
 PER_HOUR = 1_000_000_000
 KEY = "user:00042"
 
-# Decides on a key; says whether the decision was of the kind that is measured.
-Decide = Callable[[str], bool]
-AioDecide = Callable[[str], Awaitable[bool]]
+# A call on a key, and whether what it returned is of the kind that is measured.
+Good = Callable[[Any], bool]
+Sync = tuple[Callable[[str], object], Good]
+Aio = tuple[Callable[[str], Awaitable[object]], Good]
 
 
 class Tally:
@@ -59,24 +61,22 @@ def serve(run: Callable[[float], Tally]) -> None:
         )
 
 
-def sluicegate_sync(url: str) -> Decide:
+def by_redis(decision: Any) -> bool:
+    return decision.allowed and decision.source == "redis"
+
+
+def sluicegate_sync(url: str) -> Sync:
     import sluicegate  # noqa: PLC0415
 
     limit = sluicegate.Limiter(url).limit("bench", SPEC)
     until = time.monotonic() + 10
-    while limit.try_acquire("warm-up").source != "redis":
+    while not by_redis(limit.try_acquire("warm-up")):
         if time.monotonic() > until:
             raise RuntimeError("Redis does not decide")
-    try_acquire = limit.try_acquire
-
-    def decide(key: str) -> bool:
-        decision = try_acquire(key)
-        return decision.allowed and decision.source == "redis"
-
-    return decide
+    return limit.try_acquire, by_redis
 
 
-def limits_sync(url: str) -> Decide:
+def limits_sync(url: str) -> Sync:
     import limits  # noqa: PLC0415
     from limits.storage import RedisStorage  # noqa: PLC0415
     from limits.strategies import FixedWindowRateLimiter  # noqa: PLC0415
@@ -84,10 +84,10 @@ def limits_sync(url: str) -> Decide:
     # Its cheapest strategy.
     limit, limiter = limits.RateLimitItemPerHour(PER_HOUR), FixedWindowRateLimiter(RedisStorage(url))
     hit = limiter.hit
-    return lambda key: hit(limit, "bench", key)
+    return lambda key: hit(limit, "bench", key), bool
 
 
-def throttled_sync(url: str) -> Decide:
+def throttled_sync(url: str) -> Sync:
     from throttled import RateLimiterType, RedisStore, Throttled, rate_limiter  # noqa: PLC0415
 
     throttle = Throttled(
@@ -95,11 +95,10 @@ def throttled_sync(url: str) -> Decide:
         quota=rate_limiter.per_sec(1, burst=PER_HOUR),
         store=RedisStore(server=url),
     )
-    limit = throttle.limit
-    return lambda key: not limit(key).limited
+    return throttle.limit, lambda result: not result.limited
 
 
-def blocking(decide: Decide) -> None:
+def blocking(call: Callable[[str], object], good: Good) -> None:
     """One thread that blocks, on one key."""
 
     def run(seconds: float) -> Tally:
@@ -108,7 +107,8 @@ def blocking(decide: Decide) -> None:
         started = last = clock()
         end = started + int(seconds * 1e9)
         while last < end:
-            tally.odd += not decide(KEY)
+            if not good(call(KEY)):
+                tally.odd += 1
             now = clock()
             append(now - last)
             last = now
@@ -141,60 +141,51 @@ def flood(url: str) -> None:
     serve(run)
 
 
-async def sluicegate_aio(url: str) -> AioDecide:
+async def sluicegate_aio(url: str) -> Aio:
     from sluicegate import aio  # noqa: PLC0415
 
     limit = aio.Limiter(url).limit("bench", SPEC)
     until = time.monotonic() + 10
-    while (await limit.try_acquire("warm-up")).source != "redis":
+    while not by_redis(await limit.try_acquire("warm-up")):
         if time.monotonic() > until:
             raise RuntimeError("Redis does not decide")
-    try_acquire = limit.try_acquire
-
-    async def decide(key: str) -> bool:
-        decision = await try_acquire(key)
-        return decision.allowed and decision.source == "redis"
-
-    return decide
+    return limit.try_acquire, by_redis
 
 
-async def limits_aio(url: str, implementation: str) -> AioDecide:
+async def limits_aio(url: str, implementation: str) -> Aio:
     import limits  # noqa: PLC0415
     from limits.aio.storage import RedisStorage  # noqa: PLC0415
     from limits.aio.strategies import FixedWindowRateLimiter  # noqa: PLC0415
 
     storage = RedisStorage(f"async+{url}", implementation=implementation)
     limit, limiter = limits.RateLimitItemPerHour(PER_HOUR), FixedWindowRateLimiter(storage)
-
-    async def decide(key: str) -> bool:
-        return await limiter.hit(limit, "bench", key)
-
-    return decide
+    hit = limiter.hit
+    return lambda key: hit(limit, "bench", key), bool
 
 
-async def call_until(decide: AioDecide, keys: list[str], seed: int, end: int, tally: Tally) -> None:
+async def call_until(aio: Aio, key: str, end: int, tally: Tally) -> None:
+    call, good = aio
     clock, append = time.perf_counter_ns, tally.latencies.append
-    key = keys[seed % len(keys)]
     last = clock()
     while last < end:
-        if not await decide(key):
+        if not good(await call(key)):
             tally.odd += 1
         now = clock()
         append(now - last)
         last = now
 
 
-def tasks(make: Callable[[], Awaitable[AioDecide]], count: int) -> None:
+def tasks(make: Callable[[], Awaitable[Aio]], count: int) -> None:
     """Many tasks, each one call at a time on a key of its own or on one for all."""
     loop = asyncio.new_event_loop()
-    decide = loop.run_until_complete(make())
+    aio = loop.run_until_complete(make())
     keys = [f"user:{key:05}" for key in range(count)]
 
     async def run_all(seconds: float) -> Tally:
         tally = Tally()
         started = time.perf_counter_ns()
         end = started + int(seconds * 1e9)
-        await asyncio.gather(*(call_until(decide, keys, seed, end, tally) for seed in range(TASKS)))
+        await asyncio.gather(*(call_until(aio, keys[task % count], end, tally) for task in range(TASKS)))
         tally.decisions = len(tally.latencies)
         tally.seconds = (time.perf_counter_ns() - started) / 1e9
         return tally
@@ -211,7 +202,7 @@ def main() -> None:
         "limits-redispy": lambda: limits_aio(url, "redispy"),
     }
     if scenario == "blocking":
-        blocking(sync[who](url))
+        blocking(*sync[who](url))
     elif scenario == "flood":
         flood(url)
     else:

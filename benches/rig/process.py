@@ -8,8 +8,8 @@ import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +27,9 @@ class Contender:
     name: str
     label: str
     command: Sequence[str | Path]
-    env: Mapping[str, str] = field(default_factory=dict)
+    # Whether each of its decisions is a run of a script: one that has a limiter of its own for when it
+    # can't reach Redis must not be measured with that.
+    one_by_one: bool = False
 
 
 class Process:
@@ -44,7 +46,6 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **self.contender.env},
             text=True,
             preexec_fn=die_with_parent,
         )
@@ -69,6 +70,11 @@ class Process:
         self._process.stdin.write(json.dumps(ask) + "\n")
         self._process.stdin.flush()
         return self._answer(20 * seconds + 10)
+
+    def cpu_us(self) -> float:
+        """The CPU time that it has used so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e6
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -170,7 +170,8 @@ def rust(built: Built, url: str, peers: bool) -> Group:
         contenders = [Contender("sluicegate", "sluicegate, Rust", [built.rust, "tasks", url, str(keys)])]
         if peers and built.go is not None:
             contenders += [
-                Contender(who, label, [built.go, who, str(keys), address]) for who, label in labels.items()
+                Contender(who, label, [built.go, who, str(keys), address], one_by_one=True)
+                for who, label in labels.items()
             ]
         race = Race(f"rust-{keys}", f"256 tasks (goroutines) on {on}", contenders, "sluicegate")
         races.append(race)

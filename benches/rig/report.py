@@ -33,14 +33,16 @@ def _claims(verdicts: list[dict[str, Any]]) -> list[str]:
 def _race(race: Race, outcomes: list[dict[str, dict[str, Any]]]) -> list[str]:
     labels = {contender.name: contender.label for contender in race.contenders}
     over = labels.get(race.reference, race.reference)
-    head = ["who", "decisions a second", "us a decision", f"time over {over}", "p50 us", "p99 us"]
-    redis = "Redis us a decision: scripts" if not race.counted else "calls a second that Redis sees"
-    head += [redis] if race.counted else [redis, "all"]
-    in_redis = not race.name.startswith("memory")
+    columns = {"own_cpu_us": "own CPU us a decision"}
+    if not race.name.startswith("memory"):
+        columns |= {"p50_us": "p50 us", "p99_us": "p99 us"} if not race.counted else {}
+        columns |= (
+            {"seen_per_s": "calls a second that Redis sees"}
+            if race.counted
+            else {"script_us": "Redis us a decision: scripts", "redis_cpu_us": "its CPU"}
+        )
+    head = ["who", "decisions a second", "us a decision", f"time over {over}", *columns.values()]
     lines = [f"### {race.title}", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    if not in_redis:
-        head = head[:4]
-        lines[2:] = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name in outcomes[0]:
         rates = [rate(outcome, name) for outcome in outcomes]
         ratios = [rate(outcome, race.reference) / rate(outcome, name) for outcome in outcomes]
@@ -51,13 +53,7 @@ def _race(race: Race, outcomes: list[dict[str, dict[str, Any]]]) -> list[str]:
             number(1e6 / median),
             number(statistics.median(ratios)),
         ]
-        if in_redis:
-            fields = [
-                "p50_us",
-                "p99_us",
-                *(["seen_per_s"] if race.counted else ["script_us", "redis_cpu_us"]),
-            ]
-            cells += [number(medians(outcomes, name, field)) for field in fields]
+        cells += [number(medians(outcomes, name, field)) for field in columns]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
 

@@ -58,15 +58,18 @@ def _round(
 ) -> dict[str, Any]:
     for _ in range(TRIES):
         monitor = Monitor(redis) if race.counted else None
-        before = spent(redis)
+        before, own_before = spent(redis), runner.cpu_us()
         one = runner.round(seconds)
-        used = spent(redis).since(before)
+        used, own = spent(redis).since(before), runner.cpu_us() - own_before
+        one["own_cpu_us"] = own / one["total"]
         one["script_us"] = used.script_us / one["total"]
         one["redis_cpu_us"] = used.cpu_us / one["total"]
         if monitor is not None:
             seen = [words for words in monitor.close() if any("flooded" in word for word in words)]
             # The warm-up before it is seen too.
             one["seen_per_s"] = len(seen) / one["seconds"] / (one["total"] / one["decisions"])
+        if isinstance(runner, Process) and runner.contender.one_by_one:
+            one["odd"] += max(0, one["total"] - int(used.scripts))
         if one["odd"] == 0:
             return one
     raise RuntimeError(f"{race.name}: {name} had {one['odd']} of {one['total']} calls decided otherwise")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import resource
 import socket
 import subprocess
 import time
@@ -26,18 +27,22 @@ SCRIPT_COMMANDS = (
 class Spent:
     """What Redis has spent so far."""
 
+    scripts: float
     script_us: float
     cpu_us: float
 
     def since(self, earlier: Spent) -> Spent:
-        return Spent(self.script_us - earlier.script_us, self.cpu_us - earlier.cpu_us)
+        return Spent(
+            self.scripts - earlier.scripts, self.script_us - earlier.script_us, self.cpu_us - earlier.cpu_us
+        )
 
 
 def spent(redis: RedisServer) -> Spent:
     text = redis.command("INFO", "commandstats", "cpu")
-    usec = {name: float(value) for name, value in re.findall(r"^(cmdstat_\w+):.*?usec=(\d+)", text, re.M)}
+    stats = re.findall(r"^(cmdstat_\w+):calls=(\d+),usec=(\d+)", text, re.M)
+    of_scripts = [(float(calls), float(usec)) for name, calls, usec in stats if name in SCRIPT_COMMANDS]
     cpu = sum(float(value) for value in re.findall(r"^used_cpu_(?:user|sys):([\d.]+)", text, re.M))
-    return Spent(sum(usec.get(name, 0.0) for name in SCRIPT_COMMANDS), cpu * 1e6)
+    return Spent(sum(calls for calls, _ in of_scripts), sum(usec for _, usec in of_scripts), cpu * 1e6)
 
 
 class Monitor:
@@ -70,8 +75,14 @@ class Floor:
         self._redis, self._command, self._rate = redis, command, 10_000.0
 
     def round(self, seconds: float) -> dict[str, Any]:
-        self._run(seconds / 5)
-        return self._run(seconds)
+        warm = self._run(seconds / 5)
+        one = self._run(seconds)
+        return one | {"total": warm["total"] + one["total"]}
+
+    def cpu_us(self) -> float:
+        """The CPU time of its runs so far, together with what else was run and has ended."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return (used.ru_utime + used.ru_stime) * 1e6
 
     def _run(self, seconds: float) -> dict[str, Any]:
         calls = max(100, int(self._rate * seconds))

@@ -60,8 +60,8 @@ def _round(
         monitor = Monitor(redis) if race.counted else None
         before, own_before = spent(redis), runner.cpu_us()
         one = runner.round(seconds)
-        used, own = spent(redis).since(before), runner.cpu_us() - own_before
-        one["own_cpu_us"] = own / one["total"]
+        one["own_cpu_us"] = (runner.cpu_us() - own_before) / one["total"]
+        used = spent(redis).since(before)
         one["script_us"] = used.script_us / one["total"]
         one["redis_cpu_us"] = used.cpu_us / one["total"]
         if monitor is not None:

@@ -15,6 +15,9 @@
 mod address;
 mod algorithm;
 pub mod argument;
+#[cfg(feature = "bench-internals")]
+#[doc(hidden)]
+pub mod bench_internals;
 mod cache;
 mod clock;
 mod cluster;

@@ -9,16 +9,17 @@ const { numbers } = require('./record.js')
 
 const { Verb } = binary
 
+// Whoever has a limit hears of its limiter's events, even if nothing else refers to the limiter.
+const listeners = new WeakMap()
+
 class Limit {
   #native
   #submit
-  // Whoever has a limit hears of its limiter's events, even if the limiter's object is gone.
-  #listener
 
   constructor(native, listener = undefined) {
     if (!(native instanceof binary.Limit)) throw typeError('a limit is made by limiter.limit(name, spec)')
     this.#native = native
-    this.#listener = listener
+    listeners.set(this, listener)
     this.#submit = native.submitter()
     this.name = native.name
     this.spec = native.spec

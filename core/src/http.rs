@@ -1,8 +1,7 @@
 //! What an HTTP server says of a decision: header fields, and the body of a refusal.
 //!
-//! `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10, whose text
-//! this was held against; draft 11 keeps their syntax and parameters. They are structured fields
-//! (RFC 9651), lists with one item for each limit of a spec:
+//! `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10. They are
+//! structured fields (RFC 9651), lists with one item for each limit of a spec:
 //!
 //! ```text
 //! RateLimit-Policy: "login";q=100;w=1;sg-burst=200

@@ -10,6 +10,7 @@ from pathlib import Path
 import artefacts
 import programs
 import pytest
+import report
 from redis_servers import RedisServer
 
 
@@ -49,7 +50,8 @@ edition = "2024"
 
 [dependencies]
 sluicegate = {{ path = "{artefacts.ROOT / "core"}" }}
-tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+tokio = {{ version = "1", features = ["macros", "rt-multi-thread", "time"] }}
+libc = "0.2"
 """
     )
     (crate / "src" / "bin").mkdir(parents=True)
@@ -57,25 +59,19 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
     return crate
 
 
+@pytest.fixture(scope="session")
+def workshop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Workshop:
+    """Makes programs of any language ready to run; a language is set up when the first is asked for."""
+    fixtures = {"python": "python", "node": "node", "c": "c_prefix", "rust": "rust"}
+    return programs.Workshop(
+        lambda language: request.getfixturevalue(fixtures[language]), tmp_path_factory.mktemp("built")
+    )
+
+
 @pytest.fixture(scope="session", params=programs.LANGUAGES)
-def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Recipe:
+def driver(request: pytest.FixtureRequest, workshop: programs.Workshop) -> programs.Recipe:
     """In each language: how to run a program that makes a call for each line of its input."""
-    source = programs.SOURCES
-    language: str = request.param
-    if language == "python":
-        return programs.Recipe(language, [request.getfixturevalue("python"), source / "driver.py"], {})
-    if language == "node":
-        project: Path = request.getfixturevalue("node")
-        shutil.copy(source / "driver.mjs", project)
-        return programs.Recipe(language, ["node", project / "driver.mjs"], {})
-    if language == "c":
-        prefix: Path = request.getfixturevalue("c_prefix")
-        program = tmp_path_factory.mktemp("c-driver") / "driver"
-        artefacts.compile_c(source / "driver.c", program, prefix)
-        return programs.Recipe(language, [program], artefacts.c_env(prefix))
-    crate: Path = request.getfixturevalue("rust")
-    shutil.copy(source / "driver.rs", crate / "src" / "bin")
-    return programs.Recipe(language, [programs.build_rust(crate, "driver")], {})
+    return workshop.recipe(request.param, "driver")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -83,3 +79,10 @@ def _outside_environment() -> None:
     """The programs must find the installed parts, not the source tree."""
     for name in ("PYTHONPATH", "NODE_PATH", "VIRTUAL_ENV"):
         os.environ.pop(name, None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for table in report.TABLES.values():
+        terminalreporter.section(f"measured: {table.title}")
+        for line in table.lines():
+            terminalreporter.write_line(line)

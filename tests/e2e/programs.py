@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,35 @@ class Recipe:
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, **self.env}
+
+
+class Workshop:
+    """Makes the programs of `programs/` ready to run, each at its first use."""
+
+    def __init__(self, installed: Callable[[str], Path], built: Path) -> None:
+        # Where each language's part is installed: interpreter, project, prefix or crate.
+        self._installed = installed
+        self._built = built
+        self._recipes: dict[tuple[str, str], Recipe] = {}
+
+    def recipe(self, language: str, name: str) -> Recipe:
+        """How to run the program of this name in this language."""
+        if (language, name) not in self._recipes:
+            self._recipes[language, name] = self._make(language, name)
+        return self._recipes[language, name]
+
+    def _make(self, language: str, name: str) -> Recipe:
+        at = self._installed(language)
+        if language == "python":
+            return Recipe(language, [at, SOURCES / f"{name}.py"], {})
+        if language == "node":
+            shutil.copy(SOURCES / f"{name}.mjs", at)
+            return Recipe(language, ["node", at / f"{name}.mjs"], {})
+        if language == "c":
+            program = artefacts.compile_c(SOURCES / f"{name}.c", self._built / name, at)
+            return Recipe(language, [program], artefacts.c_env(at))
+        shutil.copy(SOURCES / f"{name}.rs", at / "src" / "bin")
+        return Recipe(language, [build_rust(at, name)], {})
 
 
 def build_rust(crate: Path, name: str) -> Path:

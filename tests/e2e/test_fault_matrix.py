@@ -28,8 +28,8 @@ HEALTHY_SECONDS, FAULT_SECONDS, HEALED_SECONDS = 1.5, 3.0, 3.0
 BACK_MS = 2_500
 
 FAULTS: dict[str, tuple[str, dict[str, float]]] = {
-    "delay 20 ms": ("delay", {"seconds": 0.01}),
-    "delay 2 s": ("delay", {"seconds": 1.0}),
+    "delay 20 ms": ("delay", {"seconds": 0.01, "requests": 0.01}),
+    "delay 2 s": ("delay", {"seconds": 1.0, "requests": 1.0}),
     "drop": ("drop", {}),
     "cut": ("cut", {"every": 3}),
     "black hole": ("black_hole", {}),

@@ -8,7 +8,7 @@ from windows import Span, excess, fullest
 
 
 def counted(spans: list[Span], count: int, burst: int, period: int) -> float:
-    windows = [(start, end) for start, _ in spans for _, end in spans if start <= end]
+    windows = [(0, 0), *((start, end) for start, _ in spans for _, end in spans if start <= end)]
     return max(
         sum(s >= start and e <= end for s, e in spans) - count * (end - start) / period - burst
         for start, end in windows

@@ -7,17 +7,19 @@ with RedisServer() as redis, FaultProxy(redis.port) as proxy:
 
 | fault       | what happens from then on                                                          |
 |-------------|------------------------------------------------------------------------------------|
-| delay       | requests and replies each take `seconds` longer                                    |
+| delay       | replies take `seconds` longer, and requests `requests` seconds                     |
 | drop        | every connection is reset, and so is every new one                                 |
 | cut         | of every `every` replies one ends in its middle, and the connection with it        |
 | black_hole  | what is sent vanishes both ways; new connections are accepted, and silent          |
 | refuse      | what is sent vanishes both ways; new connections are refused                       |
 | freeze      | nothing passes; what was sent arrives when the fault is healed                     |
 | drip        | replies come byte by byte, with `seconds` between them                             |
-| garbage     | of every `every` replies one is replaced by garbage (or follows it)                |
+| garbage     | of every `every` replies one becomes garbage, of any kind or of `kind` (see GARBAGE) |
 
-A fault can be changed at any moment, and is in force when `fault` or `heal` returns. A connection
-from which bytes vanished stays silent after it, as no end could make sense of what follows.
+A fault can be changed at any moment, and is in force when `fault` or `heal` returns. With
+`connection=n` it befalls only the connection that was accepted as number n (from 1), whatever the
+others do. A connection from which bytes vanished stays silent after it, as no end could make sense of
+what follows.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class FaultProxy:
     def url(self) -> str:
         return f"redis://{LOOPBACK}:{self.port}"
 
-    def fault(self, name: str, **options: float) -> None:
+    def fault(self, name: str, **options: float | str) -> None:
         """Breaks, from now on, every connection in this way."""
         if name not in FAULTS:
             raise ValueError(f"fault must be one of {', '.join(FAULTS)}, got {name!r}")
@@ -110,6 +112,8 @@ class Proxy:
         self.port = port
         self.target = target
         self.fault = PASS
+        # Of single connections, by their number.
+        self.faults: dict[int, dict[str, Any]] = {}
         self.pairs: set[Pair] = set()
         self.accepted = 0
         self.random = random.Random(0)
@@ -123,14 +127,20 @@ class Proxy:
             )
 
     async def apply(self, fault: dict[str, Any]) -> None:
-        self.fault = fault
+        if number := fault.get("connection"):
+            self.faults[number] = fault
+        else:
+            self.fault = fault
+            self.faults.clear()
+        for pair in list(self.pairs):
+            pair.changed()
+        if number:
+            return
         if fault["name"] == "refuse" and self._listener is not None:
             self._listener.close()
             self._listener = None
         if fault["name"] != "refuse":
             await self.listen()
-        for pair in list(self.pairs):
-            pair.changed()
 
 
 class Pair:
@@ -141,15 +151,21 @@ class Pair:
         self.client = End(self)
         self.server = End(self)
         self.client.other, self.server.other = self.server, self.client
+        self.number = 0
         self.replies = 0
         # Bytes of it vanished, so nothing that passes now would make sense.
         self.silent = False
 
+    @property
+    def fault(self) -> dict[str, Any]:
+        return self.proxy.faults.get(self.number, self.proxy.fault)
+
     def accepted(self) -> None:
         self.proxy.accepted += 1
+        self.number = self.proxy.accepted
         self.proxy.pairs.add(self)
         self.changed()
-        if not self.silent and self.proxy.fault["name"] != "drop":
+        if not self.silent and self.fault["name"] != "drop":
             self._dialing = asyncio.ensure_future(self._dial())
 
     async def _dial(self) -> None:
@@ -165,7 +181,7 @@ class Pair:
 
     def changed(self) -> None:
         """Another fault is in force."""
-        name = self.proxy.fault["name"]
+        name = self.fault["name"]
         if name == "drop":
             self.end()
         self.silent |= name in ("black_hole", "refuse")
@@ -182,10 +198,10 @@ class Pair:
     def passed(self, source: End, data: bytes) -> None:
         if self.silent:
             return
-        fault, target = self.proxy.fault, source.other
+        fault, target = self.fault, source.other
         name = fault["name"]
         if name == "delay":
-            target.send(data, fault["seconds"])
+            target.send(data, fault.get("requests", 0) if source is self.client else fault.get("seconds", 0))
         elif source is self.client or name in ("pass", "freeze"):
             target.send(data)
         else:
@@ -200,7 +216,7 @@ class Pair:
                 target.close()
                 source.abort()
             elif name == "garbage" and turn:
-                target.send(garbage(self.proxy.random, data))
+                target.send(garbage(fault.get("kind") or self.proxy.random.choice(GARBAGE), data))
             else:
                 target.send(data)
 
@@ -260,6 +276,8 @@ class End(asyncio.Protocol):
         if self._transport is None or self.held:
             return
         loop = asyncio.get_running_loop()
+        if self._transport.is_closing():
+            self._waiting.clear()
         while self._waiting and self._waiting[0][0] <= loop.time():
             self._transport.write(self._waiting.popleft()[1])
         if self._timer is not None:
@@ -271,26 +289,35 @@ class End(asyncio.Protocol):
             self._transport.close()
 
 
-def garbage(chance: random.Random, reply: bytes) -> bytes:
-    """What no Redis would say instead of this reply, or what would put the later ones out of step."""
-    kinds = [
-        chance.randbytes(len(reply)),
-        b"\x00" * len(reply),
-        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
-        b"$536870911\r\n" + reply,
-        b"*2147483647\r\n" + reply,
-        b"*-7\r\n$-7\r\n:\r\n",
-        b"*1\r\n" * 5000,
-        b"+OK\r\n",
-        b"*0\r\n",
-        b":9007199254740993\r\n",
-        b"-ERR \xff\xfe\r\n",
-        # Well formed, and one reply too many: each later one would answer the call before.
-        b"+OK\r\n" + reply,
-        reply + reply,
-        reply[: len(reply) // 2],
-    ]
-    return chance.choice(kinds)
+# Well formed or nearly, these put what follows out of step: each later reply would answer another call.
+OUT_OF_STEP = ("one more before", "twice", "half", "missing", "other type")
+GARBAGE = (
+    *("noise", "zeros", "http", "endless text", "endless list", "negative", "nested", "negative zero"),
+    *("no list", "too great", "error", *OUT_OF_STEP),
+)
+
+
+def garbage(kind: str, reply: bytes) -> bytes:
+    """What no Redis would say instead of this reply."""
+    instead = {
+        "noise": random.Random(len(reply)).randbytes(len(reply)),
+        "zeros": b"\x00" * len(reply),
+        "http": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        "endless text": b"$536870911\r\n" + reply,
+        "endless list": b"*2147483647\r\n" + reply,
+        "negative": b"*-7\r\n$-7\r\n:\r\n",
+        "nested": b"*1\r\n" * 5000,
+        "negative zero": b":-0\r\n",
+        "other type": b"+OK\r\n",
+        "no list": b"*0\r\n",
+        "too great": b":9007199254740993\r\n",
+        "error": b"-ERR \xff\xfe\r\n",
+        "one more before": b"+OK\r\n" + reply,
+        "twice": reply + reply,
+        "half": reply[: len(reply) // 2],
+        "missing": b"",
+    }
+    return instead[kind]
 
 
 async def main(port: int, target: int) -> None:

@@ -130,6 +130,16 @@ class Fleet:
         for process in self.processes:
             process.go()
 
+    def stop_one(self, process: Process) -> None:
+        """Ends one of them before the others; its calls are kept."""
+        process.stop()
+        self.processes.remove(process)
+
+    def crash(self, process: Process) -> None:
+        """SIGKILL; what it did is lost."""
+        process.kill()
+        self.processes.remove(process)
+
     def stop(self) -> None:
         failures: list[BaseException] = []
 

@@ -61,17 +61,23 @@ libc = "0.2"
 
 @pytest.fixture(scope="session")
 def workshop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Workshop:
-    """Makes programs of any language ready to run; a language is set up when the first is asked for."""
+    """Makes programs of any language ready to run; a language is set up when it is first asked for."""
     fixtures = {"python": "python", "node": "node", "c": "c_prefix", "rust": "rust"}
     return programs.Workshop(
         lambda language: request.getfixturevalue(fixtures[language]), tmp_path_factory.mktemp("built")
     )
 
 
-@pytest.fixture(scope="session", params=programs.LANGUAGES)
-def driver(request: pytest.FixtureRequest, workshop: programs.Workshop) -> programs.Recipe:
+@pytest.fixture(scope="session")
+def recipes(workshop: programs.Workshop) -> programs.Recipes:
     """In each language: how to run a program that makes a call for each line of its input."""
-    return workshop.recipe(request.param, "driver")
+    return programs.Recipes(workshop, "driver")
+
+
+@pytest.fixture(params=programs.LANGUAGES)
+def driver(request: pytest.FixtureRequest, recipes: programs.Recipes) -> programs.Recipe:
+    """The same, one language after the other."""
+    return recipes[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)

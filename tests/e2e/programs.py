@@ -62,6 +62,17 @@ class Workshop:
         return Recipe(language, [build_rust(at, name)], {})
 
 
+class Recipes(dict[str, Recipe]):
+    """One program in each language, made ready when it is first asked for."""
+
+    def __init__(self, workshop: Workshop, name: str) -> None:
+        super().__init__()
+        self._workshop, self._name = workshop, name
+
+    def __missing__(self, language: str) -> Recipe:
+        return self._workshop.recipe(language, self._name)
+
+
 def build_rust(crate: Path, name: str) -> Path:
     """Builds one binary of the outside crate, with the versions that our lock file names."""
     target = artefacts.ROOT / os.environ.get("CARGO_TARGET_DIR", "target")

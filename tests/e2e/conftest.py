@@ -10,6 +10,7 @@ from pathlib import Path
 import artefacts
 import programs
 import pytest
+import redis_servers
 import report
 from redis_servers import RedisServer
 
@@ -85,6 +86,10 @@ def _outside_environment() -> None:
     """The programs must find the installed parts, not the source tree."""
     for name in ("PYTHONPATH", "NODE_PATH", "VIRTUAL_ENV"):
         os.environ.pop(name, None)
+
+
+def pytest_report_header() -> str:
+    return f"server: {redis_servers.version()}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import artefacts
+from redis_servers import die_with_parent
+
+Self = TypeVar("Self", bound="Running")
 
 LANGUAGES = ("python", "node", "c", "rust")
 SOURCES = Path(__file__).resolve().parent / "programs"
@@ -80,19 +83,20 @@ def build_rust(crate: Path, name: str) -> Path:
     return target / "debug" / name
 
 
-class Driver:
-    """A running driver: one call for each line that it is sent."""
+class Running:
+    """A running program that answers lines of input with lines of JSON, and ends with the input."""
 
-    def __init__(self, recipe: Recipe, url: str, spec: str, timeout_s: float) -> None:
+    def __init__(self, line: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
-            recipe.line(url, spec, str(round(timeout_s * 1000))),
+            [str(word) for word in line],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=recipe.environment(),
+            env=env,
             text=True,
+            preexec_fn=die_with_parent,
         )
 
-    def __enter__(self) -> Driver:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(
@@ -110,14 +114,35 @@ class Driver:
             self._process.wait()
             self._process.stdout.close()
         if kind is None:
-            assert code == 0, f"the driver ended with exit code {code}"
+            assert code == 0, f"the program ended with exit code {code}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def say(self, what: str) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, "the program ended without an answer"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, what: str) -> dict[str, Any]:
+        self.say(what)
+        return self.answer()
+
+
+class Driver(Running):
+    """A running driver: one call for each line that it is sent."""
+
+    def __init__(self, recipe: Recipe, url: str, spec: str, timeout_s: float) -> None:
+        super().__init__(recipe.line(url, spec, str(round(timeout_s * 1000))), recipe.environment())
 
     def call(self, key: str) -> dict[str, Any]:
         """One try_acquire: allowed, source, ms (how long the call took), error (null if none)."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{key}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the driver ended without an answer"
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return self.ask(key)

@@ -15,7 +15,8 @@ class Table:
 
     def lines(self) -> list[str]:
         widths = [max(len(cell) for cell in column) for column in zip(*self._rows, strict=True)]
-        numbers = [all(row[n][:1].isdigit() or row[n][:1] in "-" for row in self._rows[1:]) for n in range(len(widths))]
+        columns = zip(*self._rows[1:], strict=True)
+        numbers = [all(cell.lstrip("+-")[:1].isdigit() for cell in column) for column in columns]
         return [
             "  ".join(
                 cell.rjust(width) if number else cell.ljust(width)

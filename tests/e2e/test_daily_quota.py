@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import pytest
-from programs import LANGUAGES, SOURCES, Driver, Workshop
-from redis_servers import RedisServer, die_with_parent
+from programs import LANGUAGES, SOURCES, Driver, Running, Workshop
+from redis_servers import RedisServer
 from report import table
 
 QUOTA, BEFORE, DURING = 10_000, 4_000, 1_000
@@ -31,51 +27,22 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-class Spender:
+class Spender(Running):
     """A process that spends from a quota as it is told."""
 
     def __init__(self, python: Path, *arguments: str) -> None:
-        self._process = subprocess.Popen(
-            [python, SOURCES / "quota.py", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=die_with_parent,
-        )
-
-    def __enter__(self) -> Spender:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=30)
-        finally:
-            self._process.kill()
-            self._process.stdout.close()
-
-    def tell(self, what: str) -> dict[str, Any]:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the process ended without an answer"
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        super().__init__([python, SOURCES / "quota.py", *arguments])
 
     def spend(self, units: int, source: str) -> None:
-        assert self.tell(f"spend {units}") == {"allowed": units, "sources": {source: units}}
+        assert self.ask(f"spend {units}") == {"allowed": units, "sources": {source: units}}
 
     def spend_all(self) -> int:
         """Spends until Redis refuses; returns how much that was."""
         spent = 0
         until = time.monotonic() + BACK_SECONDS
         while time.monotonic() < until:
-            answer = self.tell("spend 100")
-            spent += answer["allowed"]
+            answer = self.ask("spend 100")
+            spent += int(answer["allowed"])
             if answer["sources"] == {"redis": 100} and answer["allowed"] < 100:
                 return spent
         raise AssertionError(f"after {spent} units Redis has not refused")
@@ -83,11 +50,10 @@ class Spender:
     def left(self) -> int:
         """What Redis says is left, once it decides."""
         until = time.monotonic() + BACK_SECONDS
-        while (seen := self.tell("peek"))["source"] != "redis":
+        while (seen := self.ask("peek"))["source"] != "redis":
             assert time.monotonic() < until, "decisions did not come from Redis again"
             time.sleep(0.02)
-        remaining: int = seen["remaining"]
-        return remaining
+        return int(seen["remaining"])
 
 
 def over_an_outage(spenders: list[Spender], redis: RedisServer) -> None:
@@ -98,7 +64,7 @@ def over_an_outage(spenders: list[Spender], redis: RedisServer) -> None:
     for spender in spenders:
         # Its connection's end is noticed, and calls are decided by the share.
         until = time.monotonic() + BACK_SECONDS
-        while spender.tell("peek")["source"] != "outage":
+        while spender.ask("peek")["source"] != "outage":
             assert time.monotonic() < until
         spender.spend(DURING, "outage")
     time.sleep(OUTAGE_SECONDS)

@@ -23,7 +23,7 @@ RATE, BURST = 40, 20
 BUDGET_MS = 100
 # How late a machine that is busy with other work may run us. A hang takes seconds.
 SCHEDULING_MS = 500
-HEALTHY_SECONDS, FAULT_SECONDS, HEALED_SECONDS = 1.5, 3.0, 3.0
+HEALTHY_SECONDS, FAULT_SECONDS, HEALED_SECONDS = 1.0, 2.5, 2.8
 # A try that began in a black hole ends after 1 s, and the next begins within 0.6 s.
 BACK_MS = 2_500
 
@@ -51,7 +51,7 @@ def judge(process: Process, fault: str, healed: int) -> Iterator[str]:
     over = max(excess(admissions(of_key), RATE, BURST) for of_key in by_key(calls))
     back = back_after_ms(calls, healed)
     rows = table(
-        f"fault matrix: each key {RATE}/s burst {BURST}, budget {BUDGET_MS} ms, {FAULT_SECONDS:g} s of each fault",
+        f"each fault for {FAULT_SECONDS:g} s: keys of {RATE}/s burst {BURST}, a budget of {BUDGET_MS} ms",
         *("fault", "process", "on_outage", "calls", "in outage", "errors", "longest ms", "admitted"),
         *("fullest window", "back after ms"),
     )

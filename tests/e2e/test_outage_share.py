@@ -16,7 +16,7 @@ from windows import SECOND, excess, fullest
 
 ROUNDS = int(os.environ.get("SLUICEGATE_ROUNDS", "3"))
 RATE, BURST = 300, 30
-OUTAGE_SECONDS, UP_SECONDS = 5.0, 2.5
+OUTAGE_SECONDS, UP_SECONDS = 5.0, 2.0
 BACK_MS = 2_000
 LEAST_SERVED = 0.8
 SCHEDULING_MS = 500

@@ -6,8 +6,7 @@ Several fleets, each with a prefix and so a limit of its own, live through one o
 
 from __future__ import annotations
 
-import json
-import subprocess
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from fault_proxy import FaultProxy
 from fleet import Call, Fleet, Load, Process, admissions, back_after_ms, now
-from programs import SOURCES, Driver, Workshop
+from programs import SOURCES, Driver, Running, Workshop
 from redis_servers import RedisServer
 from report import table
 from windows import SECOND, excess
@@ -137,19 +136,19 @@ def back(group: Group, killed: int, restarted: int) -> Iterator[str]:
 def test_a_key_that_others_used_up(workshop: Workshop, redis: RedisServer, seen: str) -> None:
     """Each process that knows nothing of it, or nothing new, has a full part to give."""
     recipe = workshop.recipe("rust", "driver")
-    drivers = [Driver(recipe, redis.url, "fixed-window 30/h", timeout_s=1.0) for _ in range(3)]
-    try:
-        for driver in drivers:
-            driver.call("k" if seen != "never seen" else "other")
+    with contextlib.ExitStack() as running:
+        drivers = [
+            running.enter_context(Driver(recipe, redis.url, "fixed-window 30/h", timeout_s=1.0))
+            for _ in range(3)
+        ]
+        used = sum(driver.call("other" if seen == "never seen" else "k")["allowed"] for driver in drivers)
+        # A heartbeat, so that each knows of the others.
         time.sleep(1.5)
-        used = 3 if seen != "never seen" else 0
+        used = 0 if seen == "never seen" else used
         used += sum(drivers[0].call("k")["allowed"] for _ in range(30))
         assert used == 30
         redis.kill()
         extra = [sum(driver.call("k")["allowed"] for _ in range(30)) for driver in drivers]
-    finally:
-        for driver in drivers:
-            driver.__exit__(None, None, None)
     table(
         "a key of 30/h that one of three processes used up before Redis died",
         *("the others had it", "bound", "admitted", "by each in the outage"),
@@ -161,38 +160,17 @@ def test_a_key_that_others_used_up(workshop: Workshop, redis: RedisServer, seen:
 @pytest.mark.parametrize(("slow", "cut"), [(1, 2), (2, 1)])
 def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cut: int) -> None:
     """Of two calls at once one is answered late, by Redis, and the other here: ten are ten all the same."""
-    line = [str(python), str(SOURCES / "threads.py")]
-    with FaultProxy(redis.port) as proxy:
-        process = subprocess.Popen(
-            [*line, proxy.url, "fixed-window 10/h", "1000"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin and process.stdout
-
-        def ask() -> None:
-            process.stdin.write("k\n")
-            process.stdin.flush()
-
-        def answer() -> bool:
-            return bool(json.loads(process.stdout.readline())["allowed"])
-
-        try:
-            admitted = 0
-            for _ in range(9):
-                ask()
-                admitted += answer()
-            # Both connections of plain calls are there by now.
-            time.sleep(0.3)
-            proxy.fault("delay", seconds=0.5, connection=slow)
-            proxy.fault("cut", connection=cut)
-            ask()
-            time.sleep(0.1)
-            ask()
-            admitted += answer() + answer()
-        finally:
-            process.stdin.close()
-            process.wait(timeout=30)
-            process.stdout.close()
+    with (
+        FaultProxy(redis.port) as proxy,
+        Running([python, SOURCES / "threads.py", proxy.url, "fixed-window 10/h", "1000"]) as calls,
+    ):
+        admitted = sum(calls.ask("k")["allowed"] for _ in range(9))
+        # Both connections of plain calls are there by now.
+        time.sleep(0.3)
+        proxy.fault("delay", seconds=0.5, connection=slow)
+        proxy.fault("cut", connection=cut)
+        calls.say("k")
+        time.sleep(0.1)
+        calls.say("k")
+        admitted += sum(calls.answer()["allowed"] for _ in range(2))
     assert admitted <= 10

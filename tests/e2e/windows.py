@@ -14,7 +14,7 @@ Span = tuple[int, int]
 SECOND = 1_000_000
 
 
-def excess(spans: Sequence[Span], count: int, burst: int, period: int = SECOND) -> float:
+def excess(spans: Sequence[Span], count: int, burst: float, period: int = SECOND) -> float:
     """By how many admissions the fullest of all windows passes count x length / period + burst.
 
     Where it is 0 or less, no window does.

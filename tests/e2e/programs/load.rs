@@ -68,7 +68,8 @@ impl Load {
 
     fn all_threads(&self, tasks: usize) -> Vec<Call> {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..tasks).map(|n| scope.spawn(move || self.call_all_the_time(n))).collect();
+            let threads: Vec<_> =
+                (0..tasks).map(|n| scope.spawn(move || self.call_all_the_time(n))).collect();
             threads.into_iter().flat_map(|thread| thread.join().expect("a thread panicked")).collect()
         })
     }
@@ -101,8 +102,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         load.all_threads(tasks.parse()?)
     };
     limiter.close();
-    let calls: Vec<String> =
-        calls.iter().map(|(start, end, key, outcome)| format!(r#"[{start},{end},{key},"{outcome}"]"#)).collect();
+    let calls: Vec<String> = calls
+        .iter()
+        .map(|(start, end, key, outcome)| format!(r#"[{start},{end},{key},"{outcome}"]"#))
+        .collect();
     writeln!(std::io::stdout(), "[{}]", calls.join(","))?;
     Ok(())
 }

@@ -46,7 +46,7 @@ def test_no_reply_answers_another_call(
             proxy.fault("garbage", kind=kind)
             calls.call("free")
             proxy.heal()
-            for _ in range(3):
+            for _ in range(2):
                 from_redis(calls, "waiting")
                 assert calls.call("free")["allowed"] is True
                 time.sleep(0.11)  # else a remembered refusal would answer

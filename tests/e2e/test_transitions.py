@@ -174,3 +174,24 @@ def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cu
         calls.say("k")
         admitted += sum(calls.answer()["allowed"] for _ in range(2))
     assert admitted <= 10
+
+
+@pytest.mark.parametrize("slow", [1, 2])
+def test_an_older_answer_that_comes_later(python: Path, redis: RedisServer, slow: int) -> None:
+    """Two answers overtake each other on the way here: the later state in Redis is the one to go on from."""
+    with (
+        FaultProxy(redis.port) as proxy,
+        Running([python, SOURCES / "threads.py", proxy.url, "fixed-window 10/h", "1000"]) as calls,
+    ):
+        admitted = sum(calls.ask("k")["allowed"] for _ in range(8))
+        time.sleep(0.3)
+        proxy.fault("delay", seconds=0.4, connection=slow)
+        calls.say("k")
+        time.sleep(0.1)
+        calls.say("k")
+        admitted += sum(calls.answer()["allowed"] for _ in range(2))
+        assert admitted == 10
+        proxy.fault("drop")
+        time.sleep(0.1)
+        admitted += sum(calls.ask("k")["allowed"] for _ in range(5))
+    assert admitted == 10

@@ -276,10 +276,10 @@ class End(asyncio.Protocol):
         if self._transport is None or self.held:
             return
         loop = asyncio.get_running_loop()
+        while self._waiting and self._waiting[0][0] <= loop.time() and not self._transport.is_closing():
+            self._transport.write(self._waiting.popleft()[1])
         if self._transport.is_closing():
             self._waiting.clear()
-        while self._waiting and self._waiting[0][0] <= loop.time():
-            self._transport.write(self._waiting.popleft()[1])
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -14,7 +14,7 @@ use crate::outage::OnOutage;
 use crate::store::target::Target;
 
 /// The options of a limiter. Start with [`Limiter::builder`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     url: String,
     prefix: String,
@@ -107,7 +107,7 @@ impl Builder {
         let timeout = check_option("timeout", self.timeout, Duration::from_millis(1))?;
         let deny_cache = check_option("deny_cache", self.deny_cache, Duration::ZERO)?;
         let config = Config {
-            target: self.url.parse()?,
+            target: target(&self.url)?,
             prefix: key::checked_prefix(&self.prefix)?,
             timeout,
             on_outage: self.on_outage,
@@ -117,6 +117,36 @@ impl Builder {
         };
         Ok(Limiter::new(Engine::open(config)?))
     }
+}
+
+impl fmt::Debug for Builder {
+    /// The URL without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = target(&self.url).map_or("unreadable".to_owned(), |target| target.describe());
+        f.debug_struct("Builder")
+            .field("url", &url)
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("on_outage", &self.on_outage)
+            .field("deny_cache", &self.deny_cache)
+            .field("max_keys", &self.max_keys)
+            .field("clock", &self.clock)
+            .finish()
+    }
+}
+
+/// The store that a URL names. A user or password with a bare `/`, `?` or `#` is refused: the URL would
+/// end its host there, and what is before would be taken for the host, dialled and shown.
+pub(crate) fn target(url: &str) -> Result<Target> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host_ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    if !scheme.ends_with("unix") && rest[host_ends..].contains('@') {
+        return Err(Error::config(
+            "url can't be read: an @ stands behind the host; \
+             write /, ?, # and @ as %2F, %3F, %23 and %40 everywhere but where they divide the URL",
+        ));
+    }
+    url.parse()
 }
 
 fn check_option(name: &str, value: Duration, least: Duration) -> Result<Duration> {

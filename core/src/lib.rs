@@ -21,6 +21,9 @@ mod decision;
 mod deny_cache;
 mod engine;
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod limiter;
 mod membership;

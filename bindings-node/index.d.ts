@@ -203,15 +203,16 @@ export class Limiter {
   limit(name: string, spec: string, options?: LimitOptions): Limit
 
   /**
-   * Takes from several limits or from none, in one atomic step, and returns one decision for each,
-   * in order.
+   * Takes from several limits or from none, in one atomic step. The one decision speaks for the
+   * limit with the longest wait where it refuses, and for the one with the least remaining where it
+   * allows.
    *
    * Rejects with `ARGUMENT` for a bad cost or key, an empty list, more than 64 entries, or one that
    * names a limit and key twice; `UNSUPPORTED` for a concurrency limit; `OUTAGE`, `CLOSED`.
    *
    * @param entries `[limit, key, cost]` each; a cost of 1 may be left out.
    */
-  tryAcquireAll(entries: ReadonlyArray<readonly [limit: Limit, key: Key, cost?: Cost]>): Promise<Decision[]>
+  tryAcquireAll(entries: ReadonlyArray<readonly [limit: Limit, key: Key, cost?: Cost]>): Promise<Decision>
 
   /** What the limiter knows of its store and of itself. */
   status(): Status

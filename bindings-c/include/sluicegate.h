@@ -380,8 +380,8 @@ void sg_limiter_close(struct sg_limiter *limiter);
 sg_result sg_status(const struct sg_limiter *limiter, struct sg_limiter_status *status);
 
 /**
- * Takes from several limits or from none, in one atomic step, and writes one decision for each, in
- * order, to the `count` places at `decisions`.
+ * Takes from several limits or from none, in one atomic step. The one decision speaks for the limit
+ * with the longest wait where it refuses, and for the one with the least remaining where it allows.
  *
  * SG_ERR_ARGUMENT for a bad cost or key, no entry or more than 64, one that names a limit and key
  * twice, or a limit of another limiter; SG_ERR_UNSUPPORTED for a concurrency limit; SG_ERR_OUTAGE;
@@ -390,7 +390,7 @@ sg_result sg_status(const struct sg_limiter *limiter, struct sg_limiter_status *
 sg_result sg_try_acquire_all(const struct sg_limiter *limiter,
                              const struct sg_entry *entries,
                              size_t count,
-                             struct sg_decision *decisions);
+                             struct sg_decision *decision);
 
 /**
  * Opens a limit: a `name`, shared by all processes that use it, and a `spec` such as

@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_void};
 
 use sluicegate::argument::cost_from_int;
-use sluicegate::{Answer, Error, ErrorKind, Limiter, Result};
+use sluicegate::{ErrorKind, Limiter, Result};
 
 use crate::convert::{array, key, out, reference, text};
 use crate::decision::sg_decision;
-use crate::limit::sg_limit;
+use crate::limit::{no_decision, sg_limit};
 use crate::options::sg_options;
 use crate::result::{guard, guard_quietly, sg_result};
 use crate::status::sg_limiter_status;
@@ -80,8 +80,8 @@ pub struct sg_entry {
     pub cost: i64,
 }
 
-/// Takes from several limits or from none, in one atomic step, and writes one decision for each, in
-/// order, to the `count` places at `decisions`.
+/// Takes from several limits or from none, in one atomic step. The one decision speaks for the limit
+/// with the longest wait where it refuses, and for the one with the least remaining where it allows.
 ///
 /// SG_ERR_ARGUMENT for a bad cost or key, no entry or more than 64, one that names a limit and key
 /// twice, or a limit of another limiter; SG_ERR_UNSUPPORTED for a concurrency limit; SG_ERR_OUTAGE;
@@ -91,12 +91,12 @@ pub unsafe extern "C" fn sg_try_acquire_all(
     limiter: *const sg_limiter,
     entries: *const sg_entry,
     count: usize,
-    decisions: *mut sg_decision,
+    decision: *mut sg_decision,
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (limiter, entries, _) = unsafe {
-            (reference("limiter", limiter)?, array("entries", entries, count)?, out("decisions", decisions)?)
+        let (limiter, entries, decision) = unsafe {
+            (reference("limiter", limiter)?, array("entries", entries, count)?, out("decision", decision)?)
         };
         let parts = entries.iter().map(|entry| {
             // SAFETY: the caller's promise.
@@ -105,13 +105,7 @@ pub unsafe extern "C" fn sg_try_acquire_all(
             Ok((limit.limit.clone(), key.to_vec(), cost_from_int(entry.cost.into())?))
         });
         let answer = limiter.0.submit_all(parts.collect::<Result<_>>()?).wait()?;
-        let Answer::Decisions(answers) = answer else {
-            return Err(Error::new(ErrorKind::Internal, "the call gave no decisions"));
-        };
-        for (index, answer) in answers.into_iter().enumerate().take(count) {
-            // SAFETY: the caller's promise: there are `count` places.
-            unsafe { decisions.add(index).write(answer.into()) };
-        }
+        decision.write(answer.decision().ok_or_else(no_decision)?.into());
         Ok(())
     })
 }

@@ -5,7 +5,7 @@
 const native = require('./native.js')
 const { fromNative } = require('./error.js')
 const { Permit } = require('./permit.js')
-const { SHAPE, WIDTH, decision, decisions, shapeOf } = require('./record.js')
+const { SHAPE, WIDTH, decision, shapeOf } = require('./record.js')
 
 const ROWS = 256
 const cells = new Float64Array(ROWS * WIDTH)
@@ -40,8 +40,6 @@ function value(at) {
       return new Permit(decision(cells, at + 1), port.takePermit())
     case SHAPE.NOT_HELD:
       return new Permit(decision(cells, at + 1))
-    case SHAPE.DECISIONS:
-      return decisions(port.takeDecisions())
     default:
       return undefined
   }

@@ -4,7 +4,7 @@ const { words } = require('./native.js')
 
 // The layout is src/record.rs's.
 const WIDTH = 7
-const SHAPE = { DECISION: 0, HELD: 1, NOT_HELD: 2, DECISIONS: 3, DONE: 4, ERROR: 5 }
+const SHAPE = { DECISION: 0, HELD: 1, NOT_HELD: 2, DONE: 3, ERROR: 4 }
 const { sources } = words()
 
 /** What kind of answer the record is whose tag this is. */
@@ -27,11 +27,4 @@ function decision(cells, at) {
   }
 }
 
-/** The decisions of a flat list. */
-function decisions(numbers) {
-  const all = []
-  for (let at = 0; at < numbers.length; at += WIDTH - 1) all.push(decision(numbers, at))
-  return all
-}
-
-module.exports = { SHAPE, WIDTH, decision, decisions, shapeOf }
+module.exports = { SHAPE, WIDTH, decision, shapeOf }

@@ -100,15 +100,6 @@ impl Port {
         }
     }
 
-    /// The decisions of the record that says it has several: six numbers each.
-    #[napi(catch_unwind)]
-    pub fn take_decisions(&self) -> Vec<f64> {
-        match self.inner.extras.borrow_mut().pop_front() {
-            Some(Extra::Decisions(decisions)) => record::flat(&decisions),
-            _ => Vec::new(),
-        }
-    }
-
     /// The code and the message of the record that says it is an error.
     #[napi(catch_unwind)]
     pub fn take_error(&self) -> Vec<String> {

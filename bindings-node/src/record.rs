@@ -18,18 +18,15 @@ enum Shape {
     Held = 1,
     /// A decision that came without a permit.
     NotHeld = 2,
-    /// Several decisions, which follow as an [`Extra`].
-    Decisions = 3,
     /// No value.
-    Done = 4,
+    Done = 3,
     /// An error, which follows as an [`Extra`].
-    Error = 5,
+    Error = 4,
 }
 
 /// What doesn't fit a record.
 pub(crate) enum Extra {
     Permit(sluicegate::Permit),
-    Decisions(Vec<Decision>),
     Error(Thrown),
 }
 
@@ -41,7 +38,6 @@ pub(crate) fn write(cells: &mut [f64], token: f64, answer: Result<Answer>) -> Op
             (Shape::Held, Some(decision), Some(Extra::Permit(permit)))
         }
         Ok(Answer::Held(decision, None)) => (Shape::NotHeld, Some(decision), None),
-        Ok(Answer::Decisions(decisions)) => (Shape::Decisions, None, Some(Extra::Decisions(decisions))),
         Ok(Answer::Done) => (Shape::Done, None, None),
         Ok(_) => {
             let error = Error::new(ErrorKind::Internal, "the answer is of a kind that is not known here");
@@ -56,14 +52,6 @@ pub(crate) fn write(cells: &mut [f64], token: f64, answer: Result<Answer>) -> Op
         cells[2..WIDTH].copy_from_slice(&numbers(&decision));
     }
     extra
-}
-
-/// Decisions as the tail of a record, one after the other: tag and five numbers each.
-pub(crate) fn flat(decisions: &[Decision]) -> Vec<f64> {
-    decisions
-        .iter()
-        .flat_map(|decision| std::iter::once(f64::from(tag(decision))).chain(numbers(decision)))
-        .collect()
 }
 
 fn tag(decision: &Decision) -> u32 {
@@ -108,7 +96,6 @@ mod tests {
                 let tag = place as f64 + if allowed { 8.0 } else { 0.0 };
                 let retry_after = if allowed { -1.0 } else { 1.5 };
                 assert_eq!(cells, [9.0, tag, 5.0, 3.0, retry_after, 0.001, 0.0]);
-                assert_eq!(flat(&[decision]), cells[1..]);
             }
         }
     }

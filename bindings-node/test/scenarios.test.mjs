@@ -13,7 +13,7 @@ import { prefix, stores } from './helpers.mjs'
  *   advance_us?: number, verb?: string, limit?: string, key?: string, cost?: number,
  *   timeout_us?: number, max_wait_us?: number, times?: number, as?: string, permit?: string,
  *   entries?: [string, string, number][], spec?: string, expect?: Expected, expect_each?: Expected,
- *   expect_all?: Expected[], error?: string, error_contains?: string
+ *   error?: string, error_contains?: string
  * }} Step
  */
 /** @typedef {{ name: string, limits: Record<string, string>, steps: Step[] }} Scenario */
@@ -81,10 +81,6 @@ class Run {
       const answer = await this.call(step)
       if (step.expect_each) this.compare(answer, step.expect_each, where)
       if (step.expect && left === 1) this.compare(answer, step.expect, where)
-      if (step.expect_all) {
-        assert.equal(answer.length, step.expect_all.length, where)
-        for (const [at, expected] of step.expect_all.entries()) this.compare(answer[at], expected, where)
-      }
     }
   }
 

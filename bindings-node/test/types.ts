@@ -52,11 +52,11 @@ export async function verbs(): Promise<Decision[]> {
   permit.release()
   permit[Symbol.dispose]()
   await permit[Symbol.asyncDispose]()
-  const several: Decision[] = await limiter.tryAcquireAll([
+  const several: Decision = await limiter.tryAcquireAll([
     [limit, key],
     [limit, 'k', 2n],
   ])
-  return held ? several : Promise.all(all)
+  return held ? [several] : Promise.all(all)
 }
 
 export function values(decision: Decision, status: Status): unknown[] {

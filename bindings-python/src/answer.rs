@@ -22,9 +22,6 @@ pub(crate) fn to_py(py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
     Ok(match answer {
         Answer::Decision(decision) => Py::new(py, Decision(decision))?.into_any(),
         Answer::Held(decision, permit) => Py::new(py, Permit::new(py, decision, permit)?)?.into_any(),
-        Answer::Decisions(decisions) => {
-            decisions.into_iter().map(Decision).collect::<Vec<_>>().into_pyobject(py)?.unbind()
-        }
         _ => py.None(),
     })
 }

@@ -91,7 +91,9 @@ impl Limiter {
     }
 
     /// Take from several limits or from none, in one atomic step: ``(limit, key, cost)`` tuples, 1
-    /// to 64, of this limiter's limits. Returns one decision for each, in order.
+    /// to 64, of this limiter's limits. The one decision
+    /// speaks for the limit with the longest wait where it refuses, and for the one with the least
+    /// remaining where it allows.
     ///
     /// Raises ``ArgumentError`` for a bad cost or key, a bad number of entries, or one that names a
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.

@@ -105,10 +105,6 @@ class Runner:
             check(result.decision, step["expect"], self.store, where)
             if "as" in step:
                 self.permits[step["as"]] = result
-        elif "expect_all" in step:
-            assert len(result) == len(step["expect_all"]), where
-            for decision, expect in zip(result, step["expect_all"], strict=True):
-                check(decision, expect, self.store, where)
         elif "expect" in step:
             check(result, step["expect"], self.store, where)
 

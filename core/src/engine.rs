@@ -1,39 +1,38 @@
 //! One decision's way: what was refused a moment ago, the store, else the outage.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use smallvec::{SmallVec, smallvec};
-use tokio::sync::{Notify, watch};
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::algorithm::{Mark, Twin};
-use crate::clock::Clock;
+use crate::clock::{Clock, Micros};
 use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::deny_cache::DenyCache;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::lane::Settings;
 use crate::membership::Membership;
-use crate::outage::{OnOutage, Outage};
-use crate::runtime::{self, PerProcess};
+use crate::outage::OnOutage;
+use crate::routes::{Group, Routes};
+use crate::runtime::PerProcess;
 use crate::spec::Spec;
 use crate::status::{Status, StoreState};
-use crate::store::batch::{Job, Lost, Queue, Reply};
-use crate::store::direct::{Direct, Sent};
+use crate::store::batch::{Job, Lost, Reply};
 use crate::store::memory::{Full, MemoryStore};
-use crate::store::redis::{Store, Watcher};
 use crate::store::target::Target;
 use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};
 
-/// The decisions on the parts of a call, and where its turns are.
+/// The decision on a call, and where its turns are.
 #[derive(Debug, Clone)]
 pub(crate) struct Answered {
-    pub(crate) decisions: SmallVec<[Decision; 1]>,
+    pub(crate) decision: Decision,
     /// Of a call on one part that has to wait for its turn.
     pub(crate) marks: SmallVec<[Mark; 1]>,
-    pub(crate) source: Source,
 }
 
 impl Answered {
@@ -46,20 +45,16 @@ impl Answered {
         turn: u64,
         source: Source,
     ) -> Answered {
-        let parts_of = parts.iter().enumerate();
-        let decisions: SmallVec<[Decision; 1]> =
-            parts_of.map(|(index, part)| outcome.decision(op, part, rules, (index, turn), source)).collect();
-        let waits = decisions.len() == 1 && !decisions[0].wait.is_zero();
-        let marks = if waits { outcome.marks(&parts[0], rules, (0, turn)) } else { SmallVec::new() };
-        Answered { decisions, marks, source }
+        let decision = outcome.decision(op, parts, rules, turn, source);
+        let waits = parts.len() == 1 && !decision.wait.is_zero();
+        let marks = if waits { outcome.marks(&parts[0], rules, turn) } else { SmallVec::new() };
+        Answered { decision, marks }
     }
+}
 
-    pub(crate) fn decision(&self) -> Option<Decision> {
-        self.decisions.first().copied()
-    }
-
-    pub(crate) fn wait(&self) -> Duration {
-        self.decision().map_or(Duration::ZERO, |decision| decision.wait)
+impl From<Decision> for Answered {
+    fn from(decision: Decision) -> Answered {
+        Answered { decision, marks: SmallVec::new() }
     }
 }
 
@@ -75,19 +70,14 @@ pub(crate) struct Engine {
 
 enum Backend {
     Memory(MemoryStore),
-    Redis(Redis),
+    Redis(Arc<Redis>),
 }
 
 /// The way to Redis, of one process.
 struct Redis {
-    queue: Arc<Queue>,
-    outage: Arc<Outage>,
-    denied: Arc<DenyCache>,
-    /// For threads that may block, where the store is one server.
-    direct: Option<Arc<Direct>>,
-    doubt: Arc<Notify>,
-    /// Says that the limiter is closed; its end says so too.
-    closing: watch::Sender<bool>,
+    routes: Routes,
+    denied: DenyCache,
+    timeout: Duration,
 }
 
 impl Engine {
@@ -108,33 +98,16 @@ impl Engine {
         }
         self.backend.get_or_try_init(|| match self.config.target {
             Target::Memory => Ok(Backend::Memory(MemoryStore::new(self.config.max_keys))),
-            _ => self.connect().map(Backend::Redis),
+            _ => self.connect().map(|redis| Backend::Redis(Arc::new(redis))),
         })
     }
 
     fn connect(&self) -> Result<Redis> {
-        let Config { target, prefix, timeout, max_keys, clock, .. } = &self.config;
-        let membership = Arc::new(Membership::new(prefix));
-        let outage = Outage::new(clock.clone(), *timeout, *max_keys, Arc::clone(&membership));
-        let queue = Arc::new(Queue::default());
-        let doubt = Arc::new(Notify::new());
-        let direct = match target {
-            Target::Redis(info) => Some(Arc::new(Direct::new(info.clone(), *timeout, clock.clone()))),
-            Target::Memory => None,
-        };
-        let (closing, closed) = watch::channel(false);
-        let store = Store {
-            target: target.clone(),
-            timeout: *timeout,
-            clock: clock.clone(),
-            queue: Arc::clone(&queue),
-            membership,
-            watcher: Arc::clone(&outage) as _,
-            doubt: Arc::clone(&doubt),
-        };
-        runtime::handle()?.spawn(store.run(closed));
-        let denied = Arc::new(DenyCache::new(self.config.deny_cache, *max_keys, clock.clone()));
-        Ok(Redis { queue, outage, denied, direct, doubt, closing })
+        let Config { target, prefix, timeout, max_keys, clock, deny_cache, .. } = self.config.clone();
+        let denied = DenyCache::new(deny_cache, max_keys, clock.clone());
+        let membership = Arc::new(Membership::new(&prefix));
+        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership })?;
+        Ok(Redis { routes, denied, timeout })
     }
 
     /// What the limiter is, without secrets.
@@ -168,66 +141,28 @@ impl Engine {
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
-            Ok(Backend::Redis(redis)) => match redis.denied.get(op, parts) {
-                Some(decision) => Some(Ok(Answered {
-                    decisions: smallvec![decision],
-                    marks: SmallVec::new(),
-                    source: Source::DenyCache,
-                })),
-                None if redis.outage.is_here() => {
-                    redis.denied.saw(op, parts, None);
-                    Some(redis.outage.decide(op, parts, None))
-                }
-                None => None,
-            },
+            Ok(Backend::Redis(redis)) => redis.decide_now(op, parts),
             Err(error) => Some(Err(error)),
         }
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
-    pub(crate) fn submit(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+    pub(crate) fn submit(&self, op: Op, parts: Group, done: Done) {
         self.send(op, parts, done, false);
     }
 
     /// The same for a thread that may block for the budget of a decision: where it can carry out
     /// the call itself, `done` has heard of its end when this returns.
-    pub(crate) fn submit_blocking(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done) {
+    pub(crate) fn submit_blocking(&self, op: Op, parts: Group, done: Done) {
         self.send(op, parts, done, true);
     }
 
-    fn send(&self, op: Op, parts: SmallVec<[OwnedPart; 1]>, done: Done, may_block: bool) {
-        let Redis { queue, outage, denied, direct, doubt, .. } = match self.backend() {
-            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => redis,
+    fn send(&self, op: Op, parts: Group, done: Done, may_block: bool) {
+        match self.backend() {
+            Ok(Backend::Redis(redis)) => Redis::send(redis, op, parts, done, may_block),
             _ => {
                 let borrowed: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
-                return done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
-            }
-        };
-        let (here, denied, own) = (Arc::clone(outage), Arc::clone(denied), parts.clone());
-        let finish = move |reply: std::result::Result<Reply, Lost>| {
-            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
-            done(match reply {
-                Ok(Reply { outcome, turn }) => {
-                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
-                    denied.saw(op, &parts, answered.decision());
-                    Ok(answered)
-                }
-                Err(Lost(why)) => here.decide(op, &parts, Some(&why)),
-            });
-        };
-        let deadline = Instant::now() + self.config.timeout;
-        let job = Job::new(op, parts, deadline, Box::new(finish));
-        let direct = direct.as_ref().filter(|_| may_block && queue.is_idle() && outage.is_settled());
-        let sent = match direct {
-            Some(direct) => direct.call(job, &|entry, outcome| outage.saw(entry, outcome)),
-            None => Sent::No(job),
-        };
-        match sent {
-            Sent::Answered => {}
-            Sent::No(job) => queue.push(job),
-            Sent::Lost => {
-                outage.stalled(true);
-                doubt.notify_one();
+                done(self.decide_now(op, &borrowed).unwrap_or_else(|| Err(Error::closed())));
             }
         }
     }
@@ -238,19 +173,23 @@ impl Engine {
             Ok(Backend::Memory(store)) => {
                 store.cancel(self.config.clock.now(), &part.part(), &part.marks, &Whole);
             }
-            Ok(Backend::Redis(redis)) if source == Source::Outage => redis.outage.cancel(&part),
-            Ok(Backend::Redis(redis)) if !redis.outage.is_here() => {
-                self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+            Ok(Backend::Redis(redis)) => {
+                let lane = redis.routes.lane(&part.key);
+                if source == Source::Outage {
+                    lane.outage.cancel(&part);
+                } else if !lane.outage.is_here() {
+                    self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+                }
+                // Else the turn passes unused.
             }
-            // The turn passes unused.
-            _ => {}
+            Err(_) => {}
         }
     }
 
     fn remember(&self, store: &MemoryStore, op: Op, parts: &[Part<'_>]) -> Answered {
         match store.run(self.config.clock.now(), op, parts, &Whole) {
             Ok(outcome) => Answered::new(op, parts, &Whole, &outcome, 0, Source::Memory),
-            Err(Full(retry_after)) => full(parts, retry_after, Source::Memory),
+            Err(Full(retry_after)) => refusal(parts, retry_after, Source::Memory).into(),
         }
     }
 
@@ -271,7 +210,7 @@ impl Engine {
                 status.refused_full = store.refused_full();
             }
             Some(Backend::Redis(redis)) => {
-                redis.outage.fill(&mut status);
+                redis.routes.fill(&mut status);
                 status.deny_cache_keys = redis.denied.keys() as u64;
             }
             None => {}
@@ -285,21 +224,131 @@ impl Engine {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         if let Some(Backend::Redis(redis)) = self.backend.get() {
-            redis.closing.send_replace(true);
+            redis.routes.close();
         }
     }
 }
 
-/// The refusal of a key for which there is no room.
-fn full(parts: &[Part<'_>], retry_after: u64, source: Source) -> Answered {
-    let refuse = |part: &Part<'_>| Decision {
+impl Redis {
+    fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
+        if let Some(decision) = self.denied.get(op, parts) {
+            return Some(Ok(decision.into()));
+        }
+        let lane = self.routes.lane(parts.first()?.key);
+        if !lane.outage.is_here() || !self.routes.are_together(parts.iter().map(|part| part.key)) {
+            return None;
+        }
+        self.denied.saw(op, parts, None);
+        Some(lane.outage.decide(op, parts, None))
+    }
+
+    /// Sends a call to the server that has its keys, or to the servers that have them.
+    fn send(this: &Arc<Redis>, op: Op, parts: Group, done: Done, may_block: bool) {
+        let deadline = Instant::now() + this.timeout;
+        if this.routes.are_together(parts.iter().map(|part| &*part.key)) {
+            return Redis::send_together(this, op, parts, deadline, done, may_block);
+        }
+        let groups = this.routes.groups(parts).into();
+        let redis = Arc::clone(this);
+        InTurn { redis, op, groups, taken: Vec::new(), refused: None, deadline, done, may_block }.go_on();
+    }
+
+    fn send_together(
+        this: &Arc<Redis>,
+        op: Op,
+        parts: Group,
+        deadline: Instant,
+        done: Done,
+        may_block: bool,
+    ) {
+        let lane = this.routes.lane(&parts[0].key);
+        if lane.outage.is_here() {
+            let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
+            this.denied.saw(op, &parts, None);
+            return done(lane.outage.decide(op, &parts, None));
+        }
+        let (own, redis) = (parts.clone(), Arc::clone(this));
+        let finish = move |reply: std::result::Result<Reply, Lost>| {
+            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
+            done(match reply {
+                Ok(Reply { outcome, turn }) => {
+                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
+                    redis.denied.saw(op, &parts, Some(answered.decision));
+                    Ok(answered)
+                }
+                // Where the keys are now: they may have moved since.
+                Err(Lost(why)) => redis.routes.lane(parts[0].key).outage.decide(op, &parts, Some(&why)),
+            });
+        };
+        this.routes.send(&lane, Job::new(op, parts, deadline, Box::new(finish)), may_block);
+    }
+}
+
+/// A call on keys that are in several slots of a Cluster: one slot after the other takes. Where
+/// one refuses, what those before it took is given back, and those behind it are only asked what
+/// they would say. So the sum is never over, though for a moment less may be left for others.
+struct InTurn {
+    redis: Arc<Redis>,
+    op: Op,
+    /// By slot: two calls on the same keys meet at the first that they share.
+    groups: VecDeque<Group>,
+    taken: Vec<(Group, Decision)>,
+    refused: Option<Decision>,
+    deadline: Instant,
+    done: Done,
+    may_block: bool,
+}
+
+impl InTurn {
+    fn go_on(mut self) {
+        let Some(group) = self.groups.pop_front() else {
+            let taken = self.taken.iter().map(|(_, decision)| *decision);
+            let decision = Decision::binding(taken.chain(self.refused));
+            return self.end(decision.map(Answered::from).ok_or_else(Error::closed));
+        };
+        let op = if self.refused.is_some() { Op::Peek } else { self.op };
+        let (redis, own) = (Arc::clone(&self.redis), group.clone());
+        let (deadline, may_block) = (self.deadline, self.may_block);
+        let then = move |answered: Result<Answered>| match answered {
+            Ok(Answered { decision, .. }) => {
+                if !decision.allowed {
+                    let refusals = self.refused.into_iter().chain([decision]);
+                    self.refused = Decision::binding(refusals);
+                } else if self.refused.is_none() {
+                    self.taken.push((own, decision));
+                }
+                self.go_on();
+            }
+            Err(error) => self.end(Err(error)),
+        };
+        Redis::send_together(&redis, op, group, deadline, Box::new(then), may_block);
+    }
+
+    fn end(self, answer: Result<Answered>) {
+        if !matches!(&answer, Ok(answered) if answered.decision.allowed) {
+            for (group, _) in self.taken {
+                Redis::send(&self.redis, Op::Refund, group, Box::new(|_| {}), false);
+            }
+        }
+        (self.done)(answer);
+    }
+}
+
+/// A refusal that no state is behind, as when there is no room for one.
+pub(crate) fn refusal(parts: &[Part<'_>], retry_after: Micros, source: Source) -> Decision {
+    Decision {
         allowed: false,
-        limit: part.plan.members.iter().map(|member| member.twin.limit()).min().unwrap_or(0),
+        limit: limit(parts),
         remaining: 0,
         retry_after: Some(Duration::from_micros(retry_after)),
         reset_after: Duration::ZERO,
         wait: Duration::ZERO,
         source,
-    };
-    Answered { decisions: parts.iter().map(refuse).collect(), marks: SmallVec::new(), source }
+    }
+}
+
+/// The least of the parts' limits.
+pub(crate) fn limit(parts: &[Part<'_>]) -> u64 {
+    let members = parts.iter().flat_map(|part| &part.plan.members);
+    members.map(|member| member.twin.limit()).min().unwrap_or(0)
 }

@@ -69,6 +69,19 @@ fn escaped(text: &str, special: &[char]) -> String {
     safe
 }
 
+/// The Cluster slot of a key as it is kept.
+pub(crate) fn slot(key: &[u8]) -> u16 {
+    slot_of_tag(&escaped_key(key))
+}
+
+/// The Cluster slot of what stands between the braces.
+pub(crate) fn slot_of_tag(tag: &str) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS
+}
+
+/// How many slots a Cluster has.
+pub(crate) const SLOTS: u16 = 16_384;
+
 /// A limit's name as it stands in keys.
 pub(crate) fn escaped_name(name: &str) -> Result<String> {
     check_text("name", name, MAX_NAME)?;

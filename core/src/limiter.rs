@@ -84,34 +84,29 @@ impl Limiter {
         Ok(Limit { engine: Arc::clone(&self.engine), plan: Arc::new(plan) })
     }
 
-    /// Takes from several limits or from none, in one atomic step, and returns one decision for
-    /// each, in order.
+    /// Takes from several limits or from none, in one atomic step. The one decision speaks for the
+    /// limit with the longest wait where it refuses, and for the one with the least remaining
+    /// where it allows.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`] for a bad cost or key, an empty list, more than 64 entries, or one
     /// that names a limit and key twice; [`ErrorKind::Unsupported`] for a concurrency limit.
-    pub async fn try_acquire_all<K: AsRef<[u8]>>(
-        &self,
-        entries: &[(&Limit, K, u64)],
-    ) -> Result<Vec<Decision>> {
+    pub async fn try_acquire_all<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Decision> {
         let parts = self.parts(entries);
         match self.submit_all(parts) {
             Submitted::Now(answer) => answer,
             Submitted::Later(later) => later.answer().await,
         }
-        .map(Answer::into_decisions)
+        .and_then(only_decision)
     }
 
     /// [`Limiter::try_acquire_all`] for a thread that may block.
     ///
     /// # Errors
     /// The same.
-    pub fn try_acquire_all_blocking<K: AsRef<[u8]>>(
-        &self,
-        entries: &[(&Limit, K, u64)],
-    ) -> Result<Vec<Decision>> {
+    pub fn try_acquire_all_blocking<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Decision> {
         let parts = self.parts(entries);
-        self.send_all(parts, true).wait().map(Answer::into_decisions)
+        self.send_all(parts, true).wait().and_then(only_decision)
     }
 
     fn parts<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Vec<(Limit, Vec<u8>, u64)> {
@@ -134,7 +129,7 @@ impl Limiter {
     fn send_all(&self, entries: Vec<(Limit, Vec<u8>, u64)>, may_block: bool) -> Submitted {
         match self.check_all(&entries) {
             Ok(parts) => {
-                let answer = |answered: Answered| Answer::Decisions(answered.decisions.into_vec());
+                let answer = |answered: Answered| Answer::Decision(answered.decision);
                 Submitted::from_engine(&self.engine, Op::Take { wait: 0 }, parts, may_block, answer)
             }
             Err(error) => Submitted::Now(Err(error)),
@@ -238,30 +233,20 @@ pub enum Call {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// Of `TryAcquire`, `Acquire`, `Reserve`, `Peek` and `Refund`.
+    /// Of `TryAcquire`, `Acquire`, `Reserve`, `Peek` and `Refund`, and of `try_acquire_all`.
     Decision(Decision),
     /// Of `Hold`: the permit is there where the decision allows.
     Held(Decision, Option<Permit>),
-    /// Of `try_acquire_all`.
-    Decisions(Vec<Decision>),
     /// Of `Reset`.
     Done,
 }
 
 impl Answer {
-    /// The decision: the first where there are several, none for `Reset`.
+    /// The decision; none for `Reset`.
     pub fn decision(&self) -> Option<Decision> {
         match self {
             Answer::Decision(decision) | Answer::Held(decision, _) => Some(*decision),
-            Answer::Decisions(decisions) => decisions.first().copied(),
             Answer::Done => None,
-        }
-    }
-
-    fn into_decisions(self) -> Vec<Decision> {
-        match self {
-            Answer::Decisions(decisions) => decisions,
-            other => other.decision().into_iter().collect(),
         }
     }
 }
@@ -595,10 +580,7 @@ impl Limit {
 
 /// What an engine's answer to `op` is to its caller.
 fn answer_to(op: Op) -> impl FnOnce(Answered) -> Answer + Send + 'static {
-    move |answered| match answered.decision() {
-        Some(decision) if op != Op::Reset => Answer::Decision(decision),
-        _ => Answer::Done,
-    }
+    move |answered| if op == Op::Reset { Answer::Done } else { Answer::Decision(answered.decision) }
 }
 
 fn longest(name: &str, wait: Option<Duration>) -> Result<u64> {

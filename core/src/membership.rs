@@ -7,6 +7,7 @@ use std::time::Duration;
 use rand::Rng;
 use redis::{Pipeline, Value};
 
+use crate::key;
 use crate::store::connection::Link;
 use crate::store::script::Program;
 
@@ -20,6 +21,7 @@ pub(crate) struct Standing {
 pub(crate) struct Membership {
     id: String,
     keys: Vec<String>,
+    slot: u16,
     program: Program,
     /// Processes and rank in one number, as they belong together.
     standing: AtomicU64,
@@ -37,6 +39,7 @@ impl Membership {
         Membership {
             id: format!("{:016x}", rand::rng().random::<u64>()),
             keys: vec![format!("{prefix}:members:{{{prefix}}}"), format!("{prefix}:heartbeats:{{{prefix}}}")],
+            slot: key::slot_of_tag(prefix),
             program: Program::membership(),
             standing: AtomicU64::new(0),
         }
@@ -47,6 +50,11 @@ impl Membership {
         let packed = self.standing.load(Ordering::Acquire);
         let standing = Standing { processes: packed >> 32, rank: packed & u64::from(u32::MAX) };
         (standing.processes > 0).then_some(standing)
+    }
+
+    /// The Cluster slot of its keys.
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
     }
 
     /// How long until the next sign of life.

@@ -16,7 +16,7 @@ use crate::algorithm::{State, Twin, View};
 use crate::cache::Recent;
 use crate::clock::{Clock, Micros};
 use crate::decision::{Decision, Source};
-use crate::engine::Answered;
+use crate::engine::{Answered, limit, refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::membership::{Membership, Standing};
 use crate::spec::{Algorithm, Rule};
@@ -58,7 +58,7 @@ impl OnOutage {
 }
 
 /// What a refusal says that no state is behind: look again when Redis may be back.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Micros = 1_000_000;
 /// Debts that are paid between two signs of life.
 const DEBTS_AT_ONCE: usize = 512;
 
@@ -135,11 +135,14 @@ impl Outage {
         self.state.load(Ordering::Acquire) == StoreState::Out as u8 || self.stalled.load(Ordering::Acquire)
     }
 
+    /// Whether the store decides.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state.load(Ordering::Acquire) == StoreState::Up as u8 && !self.stalled.load(Ordering::Acquire)
+    }
+
     /// Whether the store decides, and is owed nothing.
     pub(crate) fn is_settled(&self) -> bool {
-        self.state.load(Ordering::Acquire) == StoreState::Up as u8
-            && !self.stalled.load(Ordering::Acquire)
-            && !self.in_debt.load(Ordering::Acquire)
+        self.is_up() && !self.in_debt.load(Ordering::Acquire)
     }
 
     /// Decides a call that the store has not answered; `why`, where that is known of this call.
@@ -151,13 +154,13 @@ impl Outage {
             return Err(Error::new(ErrorKind::Outage, format!("the store can't be reached: {why}")));
         }
         if modes().any(|mode| mode == OnOutage::Deny) {
-            return Ok(flat(parts, false));
+            return Ok(flat(parts, false).into());
         }
         if modes().all(|mode| mode == OnOutage::Allow) {
             if matches!(op, Op::Take { .. }) {
                 self.owe(parts);
             }
-            return Ok(flat(parts, true));
+            return Ok(flat(parts, true).into());
         }
         self.begin();
         let rules = Shares { outage: self, standing: lock(&self.details).standing };
@@ -167,7 +170,7 @@ impl Outage {
         let nothing =
             |part: &Part<'_>| part.plan.spec.rules.iter().any(|rule| rules.standing.share(rule).is_none());
         if shared.iter().any(nothing) {
-            return Ok(flat(parts, !takes));
+            return Ok(flat(parts, !takes).into());
         }
         let now = self.clock.now();
         match self.shares.run(now, op, &shared, &rules) {
@@ -178,16 +181,16 @@ impl Outage {
                     Op::Reset => self.forget(parts),
                     _ => {}
                 }
-                let answered = Answered::new(op, &shared, &rules, &outcome, 0, Source::Outage);
-                Ok(among(answered, parts))
-            }
-            Err(Full(retry_after)) => {
-                let mut answered = flat(parts, false);
-                for decision in &mut answered.decisions {
-                    decision.retry_after = Some(Duration::from_micros(retry_after));
+                let mut answered = Answered::new(op, &shared, &rules, &outcome, 0, Source::Outage);
+                if shared.len() < parts.len() {
+                    let rest: SmallVec<[Part<'_>; 1]> =
+                        parts.iter().filter(|part| part.plan.on_outage == OnOutage::Allow).copied().collect();
+                    answered.decision = Decision::binding([answered.decision, flat(&rest, true)])
+                        .unwrap_or(answered.decision);
                 }
                 Ok(answered)
             }
+            Err(Full(retry_after)) => Ok(refusal(parts, retry_after, Source::Outage).into()),
         }
     }
 
@@ -239,6 +242,21 @@ impl Outage {
             for member in &part.plan.members {
                 self.seen.remove(member.id, part.key);
             }
+        }
+    }
+
+    /// What is owed to another server from now on, since that has the keys.
+    pub(crate) fn hand_over(&self, to: &dyn Fn(&[u8]) -> Option<Arc<Outage>>) {
+        let mut gone = Vec::new();
+        lock(&self.debts).retain(|(_, key), debt| match to(key) {
+            Some(outage) => {
+                gone.push((outage, debt.clone()));
+                false
+            }
+            None => true,
+        });
+        for (outage, debt) in gone {
+            outage.owe(&[debt.part()]);
         }
     }
 
@@ -412,35 +430,26 @@ impl Standing {
     }
 }
 
-/// The same answer for all, that no state is behind.
-fn flat(parts: &[Part<'_>], allowed: bool) -> Answered {
-    let decide = |part: &Part<'_>| {
-        let limit = part.plan.members.iter().map(|member| member.twin.limit()).min().unwrap_or(0);
-        Decision {
-            allowed,
-            limit,
-            remaining: if allowed { limit } else { 0 },
-            retry_after: (!allowed && part.cost <= limit).then_some(RETRY_AFTER),
-            reset_after: Duration::ZERO,
-            wait: Duration::ZERO,
-            source: Source::Outage,
+/// The same answer to every call, that no state is behind.
+fn flat(parts: &[Part<'_>], allowed: bool) -> Decision {
+    if !allowed {
+        let mut refused = refusal(parts, RETRY_AFTER, Source::Outage);
+        // What can never fit is not to be tried again.
+        if parts.iter().any(|part| part.cost > limit(&[*part])) {
+            refused.retry_after = None;
         }
-    };
-    Answered { decisions: parts.iter().map(decide).collect(), marks: SmallVec::new(), source: Source::Outage }
-}
-
-/// Puts the answers of the parts that share beside those of the parts that allow.
-fn among(mut shared: Answered, parts: &[Part<'_>]) -> Answered {
-    if shared.decisions.len() == parts.len() {
-        return shared;
+        return refused;
     }
-    let allowed = shared.decisions.iter().all(|decision| decision.allowed);
-    let mut of_shared = std::mem::take(&mut shared.decisions).into_iter();
-    for part in parts {
-        let own = if part.plan.on_outage == OnOutage::Share { of_shared.next() } else { None };
-        shared.decisions.extend(own.or_else(|| flat(std::slice::from_ref(part), allowed).decision()));
+    let limit = limit(parts);
+    Decision {
+        allowed,
+        limit,
+        remaining: limit,
+        retry_after: None,
+        reset_after: Duration::ZERO,
+        wait: Duration::ZERO,
+        source: Source::Outage,
     }
-    shared
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -480,7 +489,7 @@ mod tests {
         let members = smallvec::smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];
         let plan = Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share };
         let part = Part { plan: &Arc::new(plan), key: b"k", cost: 3 };
-        assert!(outage.decide(Op::Take { wait: 0 }, &[part], None).unwrap().decision().unwrap().allowed);
+        assert!(outage.decide(Op::Take { wait: 0 }, &[part], None).unwrap().decision.allowed);
         // The store answers, and a later call finds it away again: the shares begin anew.
         outage.answered.store(true, Ordering::Release);
         outage.begin();

@@ -11,7 +11,6 @@ use tokio::task::AbortHandle;
 
 use crate::algorithm::Twin;
 use crate::clock::{Clock, Micros, micros};
-use crate::decision::Decision;
 use crate::engine::{Answered, Engine};
 use crate::error::{Error, Result};
 use crate::limiter::{Answer, Later, Pending, Submitted};
@@ -226,8 +225,8 @@ impl Wait {
         loop {
             let asked = clock.now();
             let answered = self.ask(op).await?;
-            let refused = answered.decision().filter(|decision| !decision.allowed);
-            let Some(retry_after) = refused.and_then(|decision| decision.retry_after) else {
+            let decision = answered.decision;
+            let Some(retry_after) = decision.retry_after.filter(|_| !decision.allowed) else {
                 return Ok(answered);
             };
             let left = until.saturating_sub(clock.now());
@@ -261,7 +260,7 @@ pub(crate) fn acquire(wait: Wait, timeout: Micros, may_block: bool) -> Submitted
     // Most often the turn is now, and then no task is needed.
     let now = wait.engine.decide_now(op, &[wait.part.part()]);
     match now.or_else(|| may_block.then(|| wait.ask_blocking(op))) {
-        Some(Ok(answered)) if answered.wait().is_zero() => Submitted::Now(Ok(decided(answered))),
+        Some(Ok(answered)) if answered.decision.wait.is_zero() => Submitted::Now(Ok(decided(answered))),
         Some(Err(error)) => Submitted::Now(Err(error)),
         Some(Ok(answered)) => Wait::start(Turn::new(&wait, op, asked, answered).come()),
         None => Wait::start(async move {
@@ -285,15 +284,13 @@ impl Turn {
     }
 
     async fn come(mut self) -> Result<Answer> {
-        let delay = self.answered.wait();
+        let delay = self.answered.decision.wait;
         if let Some(give_back) = self.give_back.as_ref().filter(|_| !delay.is_zero()) {
             give_back.engine.clock().sleep(self.asked, delay).await;
         }
         self.give_back = None;
         let mut answered = self.answered.clone();
-        for decision in &mut answered.decisions {
-            decision.wait = Duration::ZERO;
-        }
+        answered.decision.wait = Duration::ZERO;
         Ok(decided(answered))
     }
 }
@@ -328,14 +325,13 @@ fn held(wait: &Wait, holder: u64, answered: &Answered) -> Answer {
         Twin::Concurrency(twin) => Some(Duration::from_micros(twin.ttl())),
         _ => None,
     });
-    let decision = answered.decision();
-    let permit = ttl.filter(|_| decision.is_some_and(|decision| decision.allowed));
+    let permit = ttl.filter(|_| answered.decision.allowed);
     let permit = permit.map(|ttl| Permit::new(Arc::clone(&wait.engine), wait.part.clone(), holder, ttl));
-    decision.map_or(Answer::Done, |decision| Answer::Held(decision, permit))
+    Answer::Held(answered.decision, permit)
 }
 
 fn decided(answered: Answered) -> Answer {
-    answered.decision().map_or(Answer::Done, Answer::Decision)
+    Answer::Decision(answered.decision)
 }
 
 /// Gives back what was taken for a caller who is no longer there.
@@ -351,14 +347,14 @@ impl GiveBack {
     }
 
     fn of(mut self, answered: &Answered) {
-        let allowed = answered.decision().is_some_and(|decision: Decision| decision.allowed);
+        let allowed = answered.decision.allowed;
         match self.op {
             Op::Hold(holder) if allowed => {
                 self.engine.submit(Op::Release(holder), SmallVec::from_elem(self.part, 1), Box::new(|_| {}));
             }
-            Op::Take { .. } if allowed && !answered.wait().is_zero() => {
+            Op::Take { .. } if allowed && !answered.decision.wait.is_zero() => {
                 self.part.marks = answered.marks.clone();
-                self.engine.cancel(self.part, answered.source);
+                self.engine.cancel(self.part, answered.decision.source);
             }
             // A turn that was now was taken, as by a caller that got its answer.
             _ => {}

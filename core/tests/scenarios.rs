@@ -49,7 +49,6 @@ struct Step {
     spec: Option<String>,
     expect: Option<Expect>,
     expect_each: Option<Expect>,
-    expect_all: Option<Vec<Expect>>,
     error: Option<String>,
     error_contains: Option<String>,
 }
@@ -135,8 +134,8 @@ impl Runner {
         Ok(())
     }
 
-    /// The decisions that the verb gives: none, one, or one for each entry.
-    fn call(&mut self, verb: &str, step: &Step) -> Result<Vec<Decision>, Error> {
+    /// The decision that the verb gives, if any.
+    fn call(&mut self, verb: &str, step: &Step) -> Result<Option<Decision>, Error> {
         let wait = |name: &str, micros: Option<i64>| {
             duration_from_micros(name, micros.unwrap_or_else(|| panic!("the step must say {name}_us")))
         };
@@ -163,7 +162,7 @@ impl Runner {
                 let cost = cost(&step.cost)?;
                 self.one(limit.refund(key, cost), || limit.refund_blocking(key, cost))
             }
-            "reset" => self.run(limit.reset(key), || limit.reset_blocking(key)).map(|()| Vec::new()),
+            "reset" => self.run(limit.reset(key), || limit.reset_blocking(key)).map(|()| None),
             "hold" => {
                 let timeout = wait("timeout", step.timeout_us)?;
                 let (decision, permit) =
@@ -173,39 +172,39 @@ impl Runner {
                     let label = step.label.clone().unwrap_or_else(|| panic!("a permit needs a name: as"));
                     self.permits.insert(label, permit);
                 }
-                Ok(vec![decision])
+                Ok(Some(decision))
             }
             _ => panic!("no verb {verb:?}"),
         }
     }
 
     /// The verbs that are not a limit's.
-    fn call_on_limiter(&mut self, verb: &str, step: &Step) -> Option<Result<Vec<Decision>, Error>> {
+    fn call_on_limiter(&mut self, verb: &str, step: &Step) -> Option<Result<Option<Decision>, Error>> {
         Some(match verb {
             "release" => {
                 let label = step.permit.as_deref().unwrap_or_default();
                 self.permits[label].release();
-                Ok(Vec::new())
+                Ok(None)
             }
             "try_acquire_all" => self.try_acquire_all(step),
             "respec" => {
                 let spec = step.spec.as_deref().unwrap_or_else(|| panic!("respec needs a spec"));
                 self.limiter.limit(&step.limit, spec).map(|limit| {
                     self.limits.insert(step.limit.clone(), limit);
-                    Vec::new()
+                    None
                 })
             }
             _ => return None,
         })
     }
 
-    fn try_acquire_all(&self, step: &Step) -> Result<Vec<Decision>, Error> {
+    fn try_acquire_all(&self, step: &Step) -> Result<Option<Decision>, Error> {
         let mut entries = Vec::new();
         for (name, key, units) in step.entries.iter().flatten() {
             entries.push((&self.limits[name], key, cost(units)?));
         }
         let limiter = &self.limiter;
-        self.run(limiter.try_acquire_all(&entries), || limiter.try_acquire_all_blocking(&entries))
+        self.one(limiter.try_acquire_all(&entries), || limiter.try_acquire_all_blocking(&entries))
     }
 
     fn run<T>(
@@ -223,36 +222,28 @@ impl Runner {
         &self,
         awaited: impl Future<Output = Result<Decision, Error>>,
         blocking: impl FnOnce() -> Result<Decision, Error>,
-    ) -> Result<Vec<Decision>, Error> {
-        self.run(awaited, blocking).map(|decision| vec![decision])
+    ) -> Result<Option<Decision>, Error> {
+        self.run(awaited, blocking).map(Some)
     }
 
-    fn check(&self, step: &Step, outcome: Result<Vec<Decision>, Error>, last: bool) -> Result<(), String> {
-        let decisions = match (outcome, &step.error) {
+    fn check(&self, step: &Step, outcome: Result<Option<Decision>, Error>, last: bool) -> Result<(), String> {
+        let decision = match (outcome, &step.error) {
             (Err(error), Some(kind)) => {
                 let wanted = step.error_contains.as_deref().unwrap_or_default();
                 let right = error.kind().as_str() == kind && error.message().contains(wanted);
                 return if right { Ok(()) } else { Err(format!("another error came: {error:?}")) };
             }
             (Err(error), None) => return Err(format!("failed: {error:?}")),
-            (Ok(decisions), Some(kind)) => {
-                return Err(format!("expected an error of kind {kind}, got {decisions:?}"));
+            (Ok(decision), Some(kind)) => {
+                return Err(format!("expected an error of kind {kind}, got {decision:?}"));
             }
-            (Ok(decisions), None) => decisions,
+            (Ok(decision), None) => decision,
         };
-        if let Some(decision) = decisions.iter().find(|decision| decision.source != self.source) {
+        if let Some(decision) = decision.filter(|decision| decision.source != self.source) {
             return Err(format!("decided elsewhere: {decision:?}"));
         }
-        if let Some(expected) = &step.expect_all {
-            if expected.len() != decisions.len() {
-                return Err(format!("expected {} decisions, got {}", expected.len(), decisions.len()));
-            }
-            for (expect, decision) in expected.iter().zip(&decisions) {
-                expect.check(decision)?;
-            }
-        }
         for expect in step.expect_each.iter().chain(step.expect.iter().filter(|_| last)) {
-            expect.check(decisions.first().ok_or("the verb gave no decision")?)?;
+            expect.check(&decision.ok_or("the verb gave no decision")?)?;
         }
         Ok(())
     }

@@ -57,25 +57,47 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
     return crate
 
 
-@pytest.fixture(scope="session", params=programs.LANGUAGES)
-def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Recipe:
+@pytest.fixture(scope="session")
+def recipes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recipes:
     """In each language: how to run a program that makes a call for each line of its input."""
-    source = programs.SOURCES
-    language: str = request.param
-    if language == "python":
-        return programs.Recipe(language, [request.getfixturevalue("python"), source / "driver.py"], {})
-    if language == "node":
-        project: Path = request.getfixturevalue("node")
-        shutil.copy(source / "driver.mjs", project)
-        return programs.Recipe(language, ["node", project / "driver.mjs"], {})
-    if language == "c":
-        prefix: Path = request.getfixturevalue("c_prefix")
-        program = tmp_path_factory.mktemp("c-driver") / "driver"
-        artefacts.compile_c(source / "driver.c", program, prefix)
-        return programs.Recipe(language, [program], artefacts.c_env(prefix))
-    crate: Path = request.getfixturevalue("rust")
-    shutil.copy(source / "driver.rs", crate / "src" / "bin")
-    return programs.Recipe(language, [programs.build_rust(crate, "driver")], {})
+    return Recipes(request, tmp_path_factory)
+
+
+class Recipes(dict[str, programs.Recipe]):
+    """Made when they are first asked for: a test of one language needs no other."""
+
+    def __init__(self, request: pytest.FixtureRequest, directories: pytest.TempPathFactory) -> None:
+        super().__init__()
+        self._request, self._directories = request, directories
+
+    def __missing__(self, language: str) -> programs.Recipe:
+        self[language] = recipe = self._make(language)
+        return recipe
+
+    def _make(self, language: str) -> programs.Recipe:
+        source = programs.SOURCES
+        if language == "python":
+            return programs.Recipe(
+                language, [self._request.getfixturevalue("python"), source / "driver.py"], {}
+            )
+        if language == "node":
+            project: Path = self._request.getfixturevalue("node")
+            shutil.copy(source / "driver.mjs", project)
+            return programs.Recipe(language, ["node", project / "driver.mjs"], {})
+        if language == "c":
+            prefix: Path = self._request.getfixturevalue("c_prefix")
+            program = self._directories.mktemp("c-driver") / "driver"
+            artefacts.compile_c(source / "driver.c", program, prefix)
+            return programs.Recipe(language, [program], artefacts.c_env(prefix))
+        crate: Path = self._request.getfixturevalue("rust")
+        shutil.copy(source / "driver.rs", crate / "src" / "bin")
+        return programs.Recipe(language, [programs.build_rust(crate, "driver")], {})
+
+
+@pytest.fixture(params=programs.LANGUAGES)
+def driver(request: pytest.FixtureRequest, recipes: Recipes) -> programs.Recipe:
+    """The same, one language after the other."""
+    return recipes[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)

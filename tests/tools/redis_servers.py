@@ -53,7 +53,8 @@ class RedisServer:
     """One redis-server: started on entry, gone on exit, whatever happened between.
 
     `persist` keeps the data over a restart (append-only file, written with each command);
-    `options` are further arguments of redis-server. The port stays the same over restarts.
+    `sentinel` makes it one that watches others and keeps no data; `options` are further arguments of
+    redis-server. The port stays the same over restarts.
     """
 
     def __init__(
@@ -62,10 +63,12 @@ class RedisServer:
         port: int | None = None,
         unix_socket: bool = False,
         persist: bool = False,
+        sentinel: bool = False,
         options: Sequence[str] = (),
     ) -> None:
         self._fixed_port = port
         self._persist = persist
+        self._sentinel = sentinel
         self._options = list(options)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = port or free_port()
@@ -75,6 +78,10 @@ class RedisServer:
     @property
     def url(self) -> str:
         return f"redis://{LOOPBACK}:{self.port}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
 
     @property
     def pid(self) -> int:
@@ -160,6 +167,18 @@ class RedisServer:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _command(self) -> list[str]:
+        if self._sentinel:
+            # It keeps what it learns in its configuration, which has to be a file.
+            file = self.directory / "sentinel.conf"
+            if not file.exists():
+                settings = [
+                    f"port {self.port}",
+                    f"bind {LOOPBACK}",
+                    f"dir {self.directory}",
+                    "logfile redis.log",
+                ]
+                file.write_text("\n".join([*settings, "daemonize no", ""]))
+            return ["redis-sentinel", str(file), *self._options]
         line = ["redis-server", "--bind", LOOPBACK, "--port", str(self.port)]
         line += ["--dir", str(self.directory), "--logfile", "redis.log", "--daemonize", "no", "--save", ""]
         line += (

@@ -41,7 +41,7 @@ static void nulls(sg_limiter *limiter, sg_limit *limit) {
     FAILS(sg_hold(limit, "k", 1, 0, &d, NULL), bad, "permit");
     FAILS(sg_try_acquire_all(NULL, &entry, 1, &d), bad, "limiter");
     FAILS(sg_try_acquire_all(limiter, NULL, 1, &d), bad, "entries");
-    FAILS(sg_try_acquire_all(limiter, &entry, 1, NULL), bad, "decisions");
+    FAILS(sg_try_acquire_all(limiter, &entry, 1, NULL), bad, "decision");
     FAILS(sg_try_acquire_all(limiter, &entry, 1, &d), bad, "limit");
     FAILS(sg_status(NULL, &status), bad, "limiter");
     FAILS(sg_status(limiter, NULL), bad, "status");

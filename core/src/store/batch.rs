@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::{Pipeline, Value};
@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::script::{self, Entry, Program, Programs};
 use super::{Op, Outcome, OwnedPart, Plan};
+use crate::key;
 use crate::spec::{Algorithm, Rule};
 
 /// Microseconds for which one run may hold Redis, by the estimates of [`weight`]: so many that a
@@ -50,8 +51,60 @@ pub(crate) struct Job {
     pub(crate) parts: SmallVec<[OwnedPart; 1]>,
     pub(crate) deadline: Instant,
     pub(crate) finish: Option<Finish>,
+    pub(crate) way: Way,
     /// Held from when it is queued until it is answered.
     queued: Option<Queued>,
+}
+
+/// How a call finds the server of its slot, where that is moving.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// How often it was sent elsewhere.
+    pub(crate) hops: u8,
+    /// It goes to the server that the slot is moving to.
+    pub(crate) asking: bool,
+    /// It has a run of its own, as the slot's keys are in two places.
+    pub(crate) alone: bool,
+}
+
+/// A call that a server did not carry out, since its slot is elsewhere.
+pub(crate) struct Astray {
+    pub(crate) job: Job,
+    pub(crate) to: Elsewhere,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// The slot has another server: host, which is empty for the same one, and port.
+    Moved(String, u16),
+    /// The slot is moving, and this key is at the other end already.
+    Ask(String, u16),
+    /// The slot is moving, and the keys of the run are at both ends.
+    TryAgain,
+}
+
+impl Elsewhere {
+    fn new(code: &str, details: &str) -> Option<Elsewhere> {
+        // As in "MOVED 3999 127.0.0.1:6381".
+        let address = || {
+            let (host, port) = details.rsplit(' ').next()?.rsplit_once(':')?;
+            Some((host.to_owned(), port.parse().ok()?))
+        };
+        match code {
+            "MOVED" => address().map(|(host, port)| Elsewhere::Moved(host, port)),
+            "ASK" => address().map(|(host, port)| Elsewhere::Ask(host, port)),
+            "TRYAGAIN" => Some(Elsewhere::TryAgain),
+            _ => None,
+        }
+    }
+}
+
+/// What came of a batch as a whole.
+#[derive(Default)]
+pub(crate) struct Landed {
+    /// Why Redis can't serve at all, where it says so.
+    pub(crate) unfit: Option<String>,
+    pub(crate) astray: Vec<Astray>,
 }
 
 /// Counts a queue's calls that have no answer yet.
@@ -65,14 +118,33 @@ impl Drop for Queued {
 
 impl Job {
     pub(crate) fn new(op: Op, parts: SmallVec<[OwnedPart; 1]>, deadline: Instant, finish: Finish) -> Job {
-        Job { op, parts, deadline, finish: Some(finish), queued: None }
+        Job { op, parts, deadline, finish: Some(finish), way: Way::default(), queued: None }
     }
 
-    fn finish(&mut self, reply: Result<Reply, Lost>) {
+    pub(crate) fn finish(&mut self, reply: Result<Reply, Lost>) {
         self.queued = None;
         if let Some(finish) = self.finish.take() {
             finish(reply);
         }
+    }
+}
+
+impl Job {
+    /// The call, to be sent again; what stays behind is as if answered.
+    fn take(&mut self) -> Job {
+        Job {
+            op: self.op,
+            parts: std::mem::take(&mut self.parts),
+            deadline: self.deadline,
+            finish: self.finish.take(),
+            way: self.way,
+            queued: self.queued.take(),
+        }
+    }
+
+    /// The Cluster slot of its keys.
+    pub(crate) fn slot(&self) -> u16 {
+        self.parts.first().map_or(0, |part| key::slot(&part.key))
     }
 }
 
@@ -87,6 +159,7 @@ impl Drop for Job {
 #[derive(Default)]
 pub(crate) struct Queue {
     jobs: Mutex<VecDeque<Job>>,
+    closed: AtomicBool,
     arrived: Notify,
     unanswered: Arc<AtomicUsize>,
 }
@@ -105,7 +178,10 @@ impl Queue {
         self.unanswered.fetch_add(1, Ordering::AcqRel);
         job.queued = Some(Queued(Arc::clone(&self.unanswered)));
         let mut jobs = self.lock();
-        if jobs.len() < MAX_WAITING {
+        if self.closed.load(Ordering::Acquire) {
+            drop(jobs);
+            job.finish(Err(Lost("the connection was given up".into())));
+        } else if jobs.len() < MAX_WAITING {
             jobs.push_back(job);
             if jobs.len() == 1 {
                 self.arrived.notify_one();
@@ -114,6 +190,21 @@ impl Queue {
             drop(jobs);
             job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
         }
+    }
+
+    /// Nobody serves it any more: answers all calls as lost, also those that come later.
+    pub(crate) fn close(&self, why: &Lost) {
+        let jobs = {
+            let mut jobs = self.lock();
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *jobs)
+        };
+        fail(jobs, why);
+    }
+
+    /// Takes all calls that wait.
+    pub(crate) fn take(&self) -> VecDeque<Job> {
+        std::mem::take(&mut *self.lock())
     }
 
     /// Waits for calls, and takes them.
@@ -165,6 +256,8 @@ struct Run {
     program: Arc<Program>,
     /// Whether Redis should know the program.
     known: bool,
+    /// Whether it goes to the server that the slot is moving to.
+    asking: bool,
     weight: u64,
     entries: Vec<Entry>,
     /// The jobs of each entry, by their place in the batch.
@@ -179,6 +272,7 @@ impl Run {
             && first.len() == 1
             && job.parts.len() == 1
             && Arc::ptr_eq(&first[0].plan, &job.parts[0].plan)
+            && !job.way.alone
     }
 
     fn command(&self, known: bool, now: Option<u64>) -> redis::Cmd {
@@ -196,20 +290,28 @@ pub(crate) struct Batch {
     jobs: VecDeque<Job>,
     runs: Vec<Run>,
     now: Option<u64>,
+    in_cluster: bool,
 }
 
 /// Where the last call on a key is: its run, and its entry there.
 type Places<'a> = HashMap<&'a [u8], (usize, usize)>;
 
 impl Batch {
-    /// Orders jobs into runs. `now` is the time to decide by, where it is not Redis's own.
-    pub(crate) fn new(mut jobs: VecDeque<Job>, programs: &mut Programs, now: Option<u64>) -> Batch {
+    /// Orders jobs into runs; in a Cluster, each with keys of one slot. `now` is the time to
+    /// decide by, where it is not Redis's own.
+    pub(crate) fn new(
+        mut jobs: VecDeque<Job>,
+        programs: &mut Programs,
+        now: Option<u64>,
+        in_cluster: bool,
+    ) -> Batch {
         latest_turn_first(&mut jobs);
         let mut runs: Vec<Run> = Vec::new();
         let mut places: Places<'_> = HashMap::with_capacity(jobs.len());
-        let mut open: HashMap<(*const Plan, Op), usize> = HashMap::new();
+        let mut open: HashMap<(*const Plan, Op, u16), usize> = HashMap::new();
         for (index, job) in jobs.iter().enumerate() {
-            let kind = (Arc::as_ptr(&job.parts[0].plan), job.op);
+            let slot = if in_cluster { job.slot() } else { 0 };
+            let kind = (Arc::as_ptr(&job.parts[0].plan), job.op, slot);
             let last = job.parts.iter().filter_map(|part| places.get(&*part.key).copied()).max();
             // A call may join a run only if no earlier call on its keys is in a later run.
             let run = open.get(&kind).copied().filter(|run| last.is_none_or(|(last, _)| last <= *run));
@@ -219,13 +321,16 @@ impl Batch {
                     op: job.op,
                     program,
                     known,
+                    asking: job.way.asking,
                     weight: 0,
                     entries: Vec::new(),
                     jobs: Vec::new(),
                 });
                 runs.len() - 1
             });
-            open.insert(kind, run);
+            if !job.way.alone {
+                open.insert(kind, run);
+            }
             let place = last.filter(|(last, entry)| *last == run && merges(job, &runs[run].entries[*entry]));
             let entry = if let Some((_, entry)) = place {
                 runs[run].entries[entry].calls += 1;
@@ -240,36 +345,52 @@ impl Batch {
             places.extend(job.parts.iter().map(|part| (&*part.key, (run, entry))));
         }
         drop(places);
-        Batch { jobs, runs, now }
+        Batch { jobs, runs, now, in_cluster }
     }
 
     /// The commands of all runs.
     pub(crate) fn pipeline(&self) -> Pipeline {
+        self.commands(|run| run.known)
+    }
+
+    fn commands(&self, known: impl Fn(&Run) -> bool) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.runs.len());
         for run in &self.runs {
-            pipeline.add_command(run.command(run.known, self.now));
+            if run.asking {
+                pipeline.add_command(redis::cmd("ASKING"));
+            }
+            pipeline.add_command(run.command(known(run), self.now));
         }
         pipeline
     }
 
     /// Hands out the replies, except those of runs whose program Redis did not know: these did
     /// not run, and stay in the batch. `saw` hears what came of each entry; what Redis says of
-    /// its own state as a whole is returned.
-    pub(crate) fn finish(&mut self, replies: Vec<Value>, saw: &dyn Fn(&Entry, &Outcome)) -> Option<String> {
+    /// its own state as a whole is returned, and what it has sent elsewhere.
+    pub(crate) fn finish(&mut self, replies: Vec<Value>, saw: &dyn Fn(&Entry, &Outcome)) -> Landed {
         let mut unknown = Vec::new();
-        let mut unfit = None;
+        let mut landed = Landed::default();
         let runs = std::mem::take(&mut self.runs);
         let mut replies = replies.into_iter();
         for run in runs {
+            if run.asking {
+                replies.next();
+            }
             let why = match replies.next() {
                 Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
                     unknown.push(run);
                     continue;
                 }
                 Some(Value::ServerError(error)) => {
+                    let to = Elsewhere::new(error.code(), error.details().unwrap_or_default());
+                    if let Some(to) = to.filter(|_| self.in_cluster) {
+                        let jobs = run.jobs.iter().flatten().map(|job| self.jobs[*job].take());
+                        landed.astray.extend(jobs.map(|job| Astray { job, to: to.clone() }));
+                        continue;
+                    }
                     let why = error.to_string();
                     if UNFIT.contains(&error.code()) {
-                        unfit = Some(why.clone());
+                        landed.unfit = Some(why.clone());
                     }
                     why
                 }
@@ -288,7 +409,7 @@ impl Batch {
             }
         }
         self.runs = unknown;
-        unfit
+        landed
     }
 
     fn hand_out(&mut self, run: &Run, outcomes: Vec<Outcome>, saw: &dyn Fn(&Entry, &Outcome)) {
@@ -304,14 +425,7 @@ impl Batch {
     /// The commands of the runs that are left, with their programs in full; `None` where there
     /// are none.
     pub(crate) fn pipeline_in_full(&self) -> Option<Pipeline> {
-        if self.runs.is_empty() {
-            return None;
-        }
-        let mut pipeline = Pipeline::with_capacity(self.runs.len());
-        for run in &self.runs {
-            pipeline.add_command(run.command(false, self.now));
-        }
-        Some(pipeline)
+        (!self.runs.is_empty()).then(|| self.commands(|_| false))
     }
 
     /// The earliest deadline among calls that have no answer yet.
@@ -332,8 +446,8 @@ impl Batch {
 }
 
 /// Errors that say that Redis as a whole can't serve now.
-const UNFIT: [&str; 8] =
-    ["LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOAUTH", "NOPERM", "OOM", "MISCONF"];
+const UNFIT: [&str; 9] =
+    ["LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "NOAUTH", "NOPERM", "OOM", "MISCONF", "MOVED"];
 
 /// About how many microseconds an entry on these limits takes Redis, as measured in runs of many.
 fn weight(plan: &Plan) -> u64 {
@@ -367,6 +481,7 @@ fn merges(job: &Job, entry: &Entry) -> bool {
     matches!(job.op, Op::Take { .. })
         && job.parts.len() == 1
         && entry.parts.len() == 1
+        && !job.way.alone
         && entry.parts[0].cost == job.parts[0].cost
         && entry.parts[0].key == job.parts[0].key
 }
@@ -413,7 +528,7 @@ mod tests {
         let take = Op::Take { wait: 0 };
         let ops = [take, take, Op::Peek, take, take];
         let jobs = ops.iter().map(|op| job(&plan, *op, [0, 0])).collect();
-        let batch = Batch::new(jobs, &mut Programs::default(), None);
+        let batch = Batch::new(jobs, &mut Programs::default(), None, false);
         let shape: Vec<(Op, Vec<u64>)> = batch
             .runs
             .iter()

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Pipeline, PushKind, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Pipeline, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::mpsc;
 
-use super::target::Target;
+use super::target::Server;
 
 /// Requests that may wait in the client; ours go one batch after the other.
 const PIPELINE_BUFFER: usize = 1024;
+/// What a server has said unasked and nobody has heard yet; more is dropped.
+const MAX_NEWS: usize = 64;
 
 /// One connection. Clones share it.
 #[derive(Clone)]
@@ -17,17 +19,30 @@ pub(crate) struct Link {
     connection: MultiplexedConnection,
 }
 
+/// What a server says unasked.
+pub(crate) enum News {
+    /// A message of a channel that was subscribed to.
+    Message,
+    /// The connection is gone, and why.
+    Gone(String),
+}
+
 impl Link {
-    /// Makes a connection within `timeout`. The other end of it is told when it is gone.
+    /// Makes a connection within `timeout`. The other end hears what is said on it unasked.
     pub(crate) async fn open(
-        target: &Target,
+        server: &Server,
         timeout: Duration,
-    ) -> Result<(Link, mpsc::Receiver<String>), String> {
-        let Target::Redis(info) = target else { return Err("memory:// has no connection".to_owned()) };
-        let (lose, lost) = mpsc::channel(1);
+    ) -> Result<(Link, mpsc::Receiver<News>), String> {
+        let (tell, news) = mpsc::channel(MAX_NEWS);
         let on_push = move |push: redis::PushInfo| -> RedisResult<()> {
-            if push.kind == PushKind::Disconnection {
-                let _ = lose.try_send("Redis closed the connection".to_owned());
+            match push.kind {
+                PushKind::Disconnection => {
+                    let _ = tell.try_send(News::Gone("Redis closed the connection".to_owned()));
+                }
+                PushKind::Message => {
+                    let _ = tell.try_send(News::Message);
+                }
+                _ => {}
             }
             Ok(())
         };
@@ -37,12 +52,11 @@ impl Link {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE_BUFFER)
             .set_push_sender(on_push);
-        let client = Client::open((**info).clone()).map_err(explain)?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let connecting = server.client.get_multiplexed_async_connection_with_config(&config);
         match tokio::time::timeout(timeout, connecting).await {
-            Ok(Ok(connection)) => Ok((Link { connection }, lost)),
+            Ok(Ok(connection)) => Ok((Link { connection }, news)),
             Ok(Err(error)) => Err(explain(error)),
-            Err(_) => Err(format!("no connection within {} ms", timeout.as_millis())),
+            Err(_) => Err(format!("no connection to {server} within {} ms", timeout.as_millis())),
         }
     }
 
@@ -50,6 +64,20 @@ impl Link {
     /// sent again.
     pub(crate) async fn send(&mut self, commands: &Pipeline) -> Result<Vec<Value>, String> {
         self.connection.send_packed_commands(commands, 0, commands.len()).await.map_err(explain)
+    }
+
+    /// Hears the messages of a channel from now on.
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<(), String> {
+        self.connection.subscribe(channel).await.map_err(explain)
+    }
+
+    /// Sends one command; an error of the server is an error here.
+    pub(crate) async fn ask(&mut self, command: &redis::Cmd) -> Result<Value, String> {
+        let reply = self.connection.send_packed_command(command).await.map_err(explain)?;
+        match reply {
+            Value::ServerError(error) => Err(error.to_string()),
+            reply => Ok(reply),
+        }
     }
 }
 

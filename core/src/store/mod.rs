@@ -7,7 +7,7 @@ pub(crate) mod direct;
 pub(crate) mod memory;
 pub(crate) mod redis;
 pub(crate) mod script;
-mod signals;
+pub(crate) mod sentinel;
 pub(crate) mod target;
 
 use std::sync::Arc;
@@ -168,25 +168,27 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The decision on part `index` for the call that was number `turn` among equal ones.
+    /// The decision for the call that was number `turn` among equal ones: what all members of
+    /// all its parts say together.
     pub(crate) fn decision(
         &self,
         op: Op,
-        part: &Part<'_>,
+        parts: &[Part<'_>],
         rules: &dyn Rules,
-        (index, turn): (usize, u64),
+        turn: u64,
         source: Source,
     ) -> Decision {
-        let ask = Ask { calls: 1, cost: part.cost, wait: op.wait() };
         let allowed = turn < self.admitted;
         let takes = matches!(op, Op::Take { .. } | Op::Hold(_));
-        let spent = if takes { part.cost } else { 0 };
-        let later = if allowed { (self.admitted - 1 - turn) * spent } else { 0 };
-        let decisions = self.views[index].iter().enumerate().map(|(member, view)| {
+        let members = parts.iter().zip(&self.views).flat_map(|(part, views)| {
+            views.iter().enumerate().map(move |(member, view)| (part, member, view))
+        });
+        let decisions = members.map(|(part, member, view)| {
             let twin = rules.twin(part, member);
+            let spent = if takes { part.cost } else { 0 };
             if allowed {
-                twin.admission(view, spent, later, source)
-            } else if twin.refuses(view, &ask) {
+                twin.admission(view, spent, (self.admitted - 1 - turn) * spent, source)
+            } else if twin.refuses(view, &Ask { calls: 1, cost: part.cost, wait: op.wait() }) {
                 twin.refusal(view, part.cost, source)
             } else {
                 // Another limit of the same call refused, and this one took nothing.
@@ -198,15 +200,10 @@ impl Outcome {
         decision
     }
 
-    /// Where the turn of call number `turn` on part `index` is.
-    pub(crate) fn marks(
-        &self,
-        part: &Part<'_>,
-        rules: &dyn Rules,
-        (index, turn): (usize, u64),
-    ) -> SmallVec<[Mark; 1]> {
+    /// Where the turn of call number `turn` on the one part is.
+    pub(crate) fn marks(&self, part: &Part<'_>, rules: &dyn Rules, turn: u64) -> SmallVec<[Mark; 1]> {
         let later = (self.admitted.saturating_sub(1 + turn)) * part.cost;
-        let views = self.views[index].iter().enumerate();
+        let views = self.views[0].iter().enumerate();
         views.map(|(member, view)| rules.twin(part, member).mark(view, self.now, later)).collect()
     }
 }

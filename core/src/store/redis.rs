@@ -1,17 +1,20 @@
-//! State in Redis: one task that keeps a connection, and sends what waits on it.
+//! State in a Redis server: one task that keeps a connection, and sends what waits on it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rand::Rng;
+use redis::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Outcome;
-use super::batch::{Batch, Job, Lost, Queue};
-use super::connection::Link;
+use super::batch::{Astray, Batch, Job, Lost, Queue};
+use super::connection::{Link, News};
+use super::direct::Direct;
 use super::script::{Entry, Programs};
-use super::target::Target;
+use super::target::{Sentinels, Server};
+use super::{Outcome, sentinel};
 use crate::clock::Clock;
 use crate::membership::Membership;
 
@@ -27,8 +30,37 @@ const SILENCE: Duration = Duration::from_secs(1);
 enum Loss {
     /// It ended; a server that was restarted is back at once.
     Ended(String),
+    /// Another server has taken its place, and is there already.
+    Replaced,
     /// Nothing comes back on it; calls are not to wait for the next one.
     Silent,
+}
+
+impl Loss {
+    fn why(&self) -> &str {
+        match self {
+            Loss::Ended(why) => why,
+            Loss::Replaced => "another server is the master now",
+            Loss::Silent => "Redis does not answer",
+        }
+    }
+}
+
+/// Which server it is.
+pub(crate) enum Aim {
+    Server(Box<Server>),
+    /// The one that these sentinels name, and the highest epoch that was heard of.
+    Master(Arc<Sentinels>, watch::Receiver<u64>),
+}
+
+/// What a server of a Cluster asks of the whole.
+pub(crate) trait Peers: Send + Sync {
+    /// Whether calls on this slot come to this server.
+    fn serves(&self, slot: u16) -> bool;
+    /// Sends on what this server did not carry out, since the slots are elsewhere.
+    fn redirect(&self, astray: Vec<Astray>);
+    /// Something has changed: asks which slots are where.
+    fn look_again(&self);
 }
 
 /// Who is told how the store does, and what it said.
@@ -49,13 +81,17 @@ pub(crate) trait Watcher: Send + Sync {
     fn more_debits(&self) -> Vec<Job>;
 }
 
-/// What a task of the store works with.
+/// What the task that keeps a server's connection works with.
 pub(crate) struct Store {
-    pub(crate) target: Target,
+    pub(crate) aim: Aim,
+    pub(crate) peers: Option<Box<dyn Peers>>,
+    pub(crate) direct: Arc<Direct>,
     pub(crate) timeout: Duration,
     pub(crate) clock: Clock,
     pub(crate) queue: Arc<Queue>,
     pub(crate) membership: Arc<Membership>,
+    /// Whether it is with this server that the process is a member.
+    pub(crate) is_member: AtomicBool,
     pub(crate) watcher: Arc<dyn Watcher>,
     /// Asks for a sign of life at once, because something seemed amiss.
     pub(crate) doubt: Arc<Notify>,
@@ -74,35 +110,34 @@ impl Store {
                 () = closed(&mut closing) => break,
             };
             let why = match joined {
-                Ok((mut link, mut lost)) => {
+                Ok(mut joined) => {
                     failures = 0;
                     self.watcher.up();
+                    self.direct.aim(Some(&joined.server));
                     let since = Instant::now();
                     let loss = tokio::select! {
-                        loss = self.serve(&mut link, &mut lost) => loss,
+                        loss = self.serve(&mut joined) => loss,
                         () = closed(&mut closing) => {
-                            let _ = timeout(self.timeout, self.membership.leave(&mut link)).await;
+                            if self.is_member.load(Ordering::Acquire) {
+                                let _ = timeout(self.timeout, self.membership.leave(&mut joined.link)).await;
+                            }
                             break;
                         }
                     };
-                    match loss {
-                        Loss::Ended(why) if since.elapsed() >= SILENCE => {
-                            self.watcher.connecting();
-                            why
-                        }
-                        // What answers and fails at once is not to be tried without a pause.
-                        Loss::Ended(why) => {
-                            failures = 1;
-                            self.watcher.out(&why);
-                            why
-                        }
-                        Loss::Silent => {
-                            failures = 1;
-                            let why = "Redis does not answer".to_owned();
-                            self.watcher.out(&why);
-                            why
-                        }
+                    // What answers and fails at once is not to be tried without a pause.
+                    let at_once = match loss {
+                        Loss::Ended(_) => since.elapsed() >= SILENCE,
+                        Loss::Replaced => true,
+                        Loss::Silent => false,
+                    };
+                    let why = loss.why().to_owned();
+                    if at_once {
+                        self.watcher.connecting();
+                    } else {
+                        failures = 1;
+                        self.watcher.out(&why);
                     }
+                    why
                 }
                 Err(why) => {
                     failures += 1;
@@ -110,6 +145,10 @@ impl Store {
                     why
                 }
             };
+            self.direct.aim(None);
+            if let Some(peers) = &self.peers {
+                peers.look_again();
+            }
             self.queue.fail_all(&Lost(why.into()));
             let pause = (MIN_PAUSE * 2_u32.pow(failures.min(6))).min(MAX_PAUSE);
             let pause = pause.mul_f64(rand::rng().random_range(0.5..1.5));
@@ -119,16 +158,27 @@ impl Store {
                 else => {}
             }
         }
-        self.queue.fail_all(&Lost("the limiter was closed".into()));
+        self.direct.aim(None);
+        self.queue.close(&Lost("the limiter was closed".into()));
     }
 
     /// Connects, and shows two signs of life: one success alone may be luck.
-    async fn join(&self, patience: Duration) -> Result<(Link, mpsc::Receiver<String>), String> {
+    async fn join(&self, patience: Duration) -> Result<Joined, String> {
         let joining = async {
-            let (mut link, lost) = Link::open(&self.target, patience).await?;
-            self.membership.beat(&mut link).await?;
-            self.membership.beat(&mut link).await?;
-            Ok((link, lost))
+            let (server, switched) = match &self.aim {
+                Aim::Server(server) => (Server::clone(server), None),
+                Aim::Master(sentinels, switched) => {
+                    let (server, epoch) = sentinel::find(sentinels, patience).await?;
+                    (server, Some((switched.clone(), epoch)))
+                }
+            };
+            let (mut link, news) = Link::open(&server, patience).await?;
+            if switched.is_some() {
+                sentinel::check_role(&mut link).await?;
+            }
+            self.show_life(&mut link).await?;
+            self.show_life(&mut link).await?;
+            Ok(Joined { server, link, news, switched })
         };
         match timeout(patience, joining).await {
             Ok(joined) => joined,
@@ -136,33 +186,51 @@ impl Store {
         }
     }
 
+    async fn show_life(&self, link: &mut Link) -> Result<(), String> {
+        if self.peers.is_some() {
+            cluster_is_ok(link).await?;
+        }
+        let is_member = self.peers.as_ref().is_none_or(|peers| peers.serves(self.membership.slot()));
+        self.is_member.store(is_member, Ordering::Release);
+        if !is_member {
+            return Ok(());
+        }
+        match (self.membership.beat(link).await, &self.peers) {
+            // It is another server that keeps it now, or soon.
+            (Err(why), Some(peers)) if ["MOVED", "ASK", "TRYAGAIN"].iter().any(|code| why.contains(code)) => {
+                peers.look_again();
+                Ok(())
+            }
+            (shown, _) => shown,
+        }
+    }
+
     /// Sends what waits, one batch after the other, until the connection is lost; says why.
-    async fn serve(&self, link: &mut Link, lost: &mut mpsc::Receiver<String>) -> Loss {
+    async fn serve(&self, Joined { link, news, switched, .. }: &mut Joined) -> Loss {
         let mut programs = Programs::default();
         let mut beating = std::pin::pin!(self.beat(link.clone()));
+        let mut losing = std::pin::pin!(lost(news, switched));
         loop {
             let mut jobs = tokio::select! {
-                jobs = self.queue.next() => jobs,
-                loss = reason(lost) => return loss,
+                biased;
+                loss = &mut losing => return loss,
                 loss = &mut beating => return loss,
+                jobs = self.queue.next() => jobs,
             };
             for debit in self.watcher.debits(&jobs).into_iter().rev() {
                 jobs.push_front(debit);
             }
-            let mut batch = Batch::new(jobs, &mut programs, self.clock.sent());
+            let mut batch = Batch::new(jobs, &mut programs, self.clock.sent(), self.peers.is_some());
             let loss = {
                 let mut flight = std::pin::pin!(self.fly(link, &mut batch));
                 tokio::select! {
                     loss = &mut flight => loss,
-                    loss = reason(lost) => Some(loss),
+                    loss = &mut losing => Some(loss),
                     loss = &mut beating => Some(loss),
                 }
             };
             if let Some(loss) = loss {
-                batch.fail_all(&Lost(match &loss {
-                    Loss::Ended(why) => why.as_str().into(),
-                    Loss::Silent => "Redis does not answer".into(),
-                }));
+                batch.fail_all(&Lost(loss.why().into()));
                 return loss;
             }
         }
@@ -208,8 +276,11 @@ impl Store {
             };
             match replies {
                 Ok(replies) => {
-                    let unfit = batch.finish(replies, &|entry, outcome| self.watcher.saw(entry, outcome));
-                    if let Some(why) = unfit {
+                    let landed = batch.finish(replies, &|entry, outcome| self.watcher.saw(entry, outcome));
+                    if let Some(peers) = self.peers.as_ref().filter(|_| !landed.astray.is_empty()) {
+                        peers.redirect(landed.astray);
+                    }
+                    if let Some(why) = landed.unfit {
                         return Some(Loss::Ended(why));
                     }
                     pipeline = batch.pipeline_in_full();
@@ -227,7 +298,7 @@ impl Store {
                 () = sleep(self.membership.interval()) => SILENCE.max(self.timeout),
                 () = self.doubt.notified() => self.timeout,
             };
-            match timeout(patience, self.membership.beat(&mut link)).await {
+            match timeout(patience, self.show_life(&mut link)).await {
                 Ok(Ok(())) => self.watcher.stalled(false),
                 Ok(Err(why)) => return Loss::Ended(why),
                 Err(_) => return Loss::Silent,
@@ -239,8 +310,54 @@ impl Store {
     }
 }
 
-async fn reason(lost: &mut mpsc::Receiver<String>) -> Loss {
-    Loss::Ended(lost.recv().await.unwrap_or_else(|| "the connection was closed".to_owned()))
+/// A connection that is in use.
+struct Joined {
+    server: Server,
+    link: Link,
+    news: mpsc::Receiver<News>,
+    /// Of a master: the highest epoch that was heard of, and its own.
+    switched: Option<(watch::Receiver<u64>, u64)>,
+}
+
+/// Waits until the connection is not to be used any more.
+async fn lost(news: &mut mpsc::Receiver<News>, switched: &mut Option<(watch::Receiver<u64>, u64)>) -> Loss {
+    let ended = async {
+        loop {
+            match news.recv().await {
+                Some(News::Message) => {}
+                Some(News::Gone(why)) => return Loss::Ended(why),
+                None => return Loss::Ended("the connection was closed".to_owned()),
+            }
+        }
+    };
+    let replaced = async {
+        if let Some((epoch, own)) = switched
+            && epoch.wait_for(|epoch| epoch > own).await.is_ok()
+        {
+            return Loss::Replaced;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        loss = ended => loss,
+        loss = replaced => loss,
+    }
+}
+
+/// Whether a server of a Cluster serves its slots: one that is cut off from the others does not.
+async fn cluster_is_ok(link: &mut Link) -> Result<(), String> {
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("INFO");
+    let text = match link.ask(&command).await? {
+        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Value::VerbatimString { text, .. } => text,
+        _ => String::new(),
+    };
+    match text.lines().find_map(|line| line.trim().strip_prefix("cluster_state:")) {
+        Some("ok") => Ok(()),
+        Some(_) => Err("CLUSTERDOWN the Cluster does not serve all of its slots".to_owned()),
+        None => Err("the reply to CLUSTER INFO can't be read".to_owned()),
+    }
 }
 
 async fn closed(closing: &mut watch::Receiver<bool>) {

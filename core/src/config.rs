@@ -135,16 +135,26 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// The store that a URL names. A user or password with a bare `/`, `?` or `#` is refused: the URL would
-/// end its host there, and what is before would be taken for the host, dialled and shown.
+/// The store that a URL names.
+///
+/// What divides a URL must not stand bare in a user or password, or part of a secret would pass for
+/// a host or for the name of a parameter, which are dialled and shown. No such part is quoted here.
 pub(crate) fn target(url: &str) -> Result<Target> {
+    const WRITE: &str = "write /, ?, #, & and @ as %2F, %3F, %23, %26 and %40 where they divide nothing";
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host_ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     if !scheme.ends_with("unix") && rest[host_ends..].contains('@') {
-        return Err(Error::config(
-            "url can't be read: an @ stands behind the host; \
-             write /, ?, # and @ as %2F, %3F, %23 and %40 everywhere but where they divide the URL",
-        ));
+        return Err(Error::config(format!("url can't be read: an @ stands behind the host; {WRITE}")));
+    }
+    let (before, _) = rest.split_once('#').unwrap_or((rest, ""));
+    let parameters = before.split_once('?').map_or("", |(_, parameters)| parameters);
+    let named = |parameter: &str| {
+        let name = parameter.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    if !parameters.is_empty() && !parameters.split('&').all(named) {
+        let form = "a parameter is not of the form name=value, with & between them";
+        return Err(Error::config(format!("url can't be read: {form}; {WRITE}")));
     }
     url.parse()
 }

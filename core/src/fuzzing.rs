@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::argument::check_cost;
 use crate::clock::{Clock, ManualClock};
+use crate::cluster;
 use crate::config::{self, Config};
 use crate::decision::Source;
 use crate::engine::{Answered, Engine};
@@ -19,9 +20,10 @@ use crate::key;
 use crate::outage::OnOutage;
 use crate::spec::Spec;
 use crate::store::batch::{Batch, Job, Lost, Reply};
-use crate::store::script::Programs;
+use crate::store::script::{Entry, Programs};
+use crate::store::sentinel;
 use crate::store::target::Target;
-use crate::store::{Op, OwnedPart, Whole};
+use crate::store::{Op, Outcome, OwnedPart, Whole};
 
 /// What a URL is taken for: the store, without secrets.
 ///
@@ -35,8 +37,8 @@ pub fn describe_url(url: &str) -> Result<String> {
 pub type Call = (u8, usize, u8, u64);
 
 /// Sends calls on their way and answers them by `replies`, each as the bytes of one reply to one
-/// program run. Every call is answered, and once.
-pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]]) {
+/// command. Every call is answered, and once.
+pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluster: bool) {
     let engine = Engine::open(Config {
         target: Target::Memory,
         prefix: "sg".to_owned(),
@@ -84,33 +86,47 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]]) {
     };
     let jobs: VecDeque<Job> = calls.iter().filter_map(job).collect();
     let sent = jobs.len();
-    let mut batch = Batch::new(jobs, &mut Programs::default(), None);
-    let mut replies = replies.iter().map(|reply| redis::parse_redis_value(reply).unwrap_or(Value::Nil));
-    let _ = batch.pipeline().get_packed_pipeline();
-    let runs = batch.pipeline().len();
-    let _ = batch.finish(replies.by_ref().take(runs).collect(), &|entry, outcome| {
-        // What an outage would begin with.
-        for (part, views) in entry.parts.iter().zip(&outcome.views) {
-            for (member, view) in part.plan.members.iter().zip(views) {
-                let mut state = member.twin.revive(view, outcome.now);
-                for now in [outcome.now, 0, outcome.now + 1] {
-                    member.twin.load(&mut state, now);
-                    let _ = (member.twin.left(&state, now), member.twin.fresh_at(&state));
-                }
-            }
-        }
-    });
-    if let Some(pipeline) = batch.pipeline_in_full() {
-        let _ = batch.finish(replies.take(pipeline.len()).collect(), &|_, _| {});
+    let mut batch = Batch::new(jobs, &mut Programs::default(), None, in_cluster);
+    let mut replies = replies.iter().map(|reply| value(reply));
+    let mut pipeline = Some(batch.pipeline());
+    // As the store does it, but what Redis never knows has an end here.
+    for _ in 0..3 {
+        let Some(commands) = pipeline else { break };
+        let _ = commands.get_packed_pipeline();
+        let landed = batch.finish(replies.by_ref().take(commands.len()).collect(), &begin_outage);
+        drop(landed.astray);
+        pipeline = batch.pipeline_in_full();
     }
     batch.fail_all(&Lost("the end".into()));
     drop(batch);
     assert_eq!(answered.load(Ordering::Relaxed), sent, "a call was answered twice or never");
 }
 
-fn look_at(answered: &Answered) {
-    for decision in &answered.decisions {
-        assert!(!decision.allowed || decision.retry_after.is_none(), "{decision:?}");
-        assert!(decision.allowed || decision.wait.is_zero(), "{decision:?}");
+/// What an outage would start from.
+fn begin_outage(entry: &Entry, outcome: &Outcome) {
+    for (part, views) in entry.parts.iter().zip(&outcome.views) {
+        for (member, view) in part.plan.members.iter().zip(views) {
+            let mut state = member.twin.revive(view, outcome.now);
+            for now in [outcome.now, 0, outcome.now + 1] {
+                member.twin.load(&mut state, now);
+                let _ = (member.twin.left(&state, now), member.twin.fresh_at(&state));
+            }
+        }
     }
+}
+
+/// Reads what a server says of a Cluster's slots, and what a sentinel says of a master.
+pub fn read_topology(reply: &[u8]) {
+    let reply = value(reply);
+    let _ = cluster::ranges(&reply, "host");
+    let _ = sentinel::master(&reply);
+}
+
+fn value(reply: &[u8]) -> Value {
+    redis::parse_redis_value(reply).unwrap_or(Value::Nil)
+}
+
+fn look_at(Answered { decision, .. }: &Answered) {
+    assert!(!decision.allowed || decision.retry_after.is_none(), "{decision:?}");
+    assert!(decision.allowed || decision.wait.is_zero(), "{decision:?}");
 }

@@ -107,7 +107,9 @@ impl Text {
             Text::Good(number) => Some(GOOD[usize::from(*number) % GOOD.len()].to_owned()),
             Text::Bytes(bytes) => {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-                CString::new(&bytes[..end]).ok().filter(|_| ![b'r', b'u', b'v'].contains(bytes.first().unwrap_or(&0)))
+                CString::new(&bytes[..end])
+                    .ok()
+                    .filter(|_| ![b'r', b'u', b'v'].contains(bytes.first().unwrap_or(&0)))
             }
         }
     }
@@ -164,7 +166,10 @@ fn check(result: sg_result, decision: &MaybeUninit<sg_decision>, written: bool) 
         // SAFETY: a call that was made has written its decision.
         let decision = unsafe { decision.assume_init() };
         assert!((0..=decision.limit).contains(&decision.remaining), "{decision:?}");
-        assert!(decision.retry_after >= -1 && decision.reset_after >= 0 && decision.wait >= 0, "{decision:?}");
+        assert!(
+            decision.retry_after >= -1 && decision.reset_after >= 0 && decision.wait >= 0,
+            "{decision:?}"
+        );
         assert!(!decision.allowed || decision.retry_after == -1, "{decision:?}");
     }
     told(result);
@@ -337,14 +342,10 @@ impl World {
                     .collect();
                 // As many as there are, or a number that nothing could back.
                 let count = if count.is_some() { usize::MAX } else { entries.len() };
-                let mut decisions = vec![MaybeUninit::<sg_decision>::uninit(); entries.len().max(1)];
-                let place = if *there { decisions.as_mut_ptr().cast() } else { ptr::null_mut() };
+                let place = place(*there, &mut decision);
                 let limiter = self.limiters.at(*limiter);
                 let result = unsafe { sg_try_acquire_all(limiter, entries.as_ptr(), count, place) };
-                for decision in decisions.iter().take(entries.len()) {
-                    check(result, decision, *there);
-                }
-                told(result);
+                check(result, &decision, *there);
             }
             Step::Status(limiter, there) => {
                 let mut status = MaybeUninit::<sg_limiter_status>::uninit();

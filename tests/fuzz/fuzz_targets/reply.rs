@@ -1,5 +1,5 @@
-//! The reply decoder: whatever bytes a server answers with, no call panics, and each is answered
-//! once.
+//! The decoders of replies: whatever bytes a server answers with, nothing panics, and each call is
+//! answered once.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -27,11 +27,21 @@ enum Reply {
     /// An array of small numbers.
     Small(Vec<u8>),
     Error(u8),
+    /// A server of a Cluster: from, to, and ports.
+    Slots(u16, u16, Vec<u16>),
 }
 
 impl Reply {
     fn bytes(&self) -> Vec<u8> {
-        const ERRORS: [&str; 4] = ["NOSCRIPT No matching script.", "READONLY no", "ERR no", ""];
+        const ERRORS: [&str; 7] = [
+            "NOSCRIPT No matching script.",
+            "READONLY no",
+            "ERR no",
+            "",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 :6381",
+            "TRYAGAIN later",
+        ];
         let array = |numbers: Vec<String>| format!("*{}\r\n{}", numbers.len(), numbers.concat()).into_bytes();
         match self {
             Reply::Bytes(bytes) => bytes.clone(),
@@ -39,6 +49,11 @@ impl Reply {
             Reply::Small(numbers) => array(numbers.iter().map(|n| format!(":{n}\r\n")).collect()),
             Reply::Error(which) => {
                 format!("-{}\r\n", ERRORS[usize::from(*which) % ERRORS.len()]).into_bytes()
+            }
+            Reply::Slots(first, last, ports) => {
+                let server = |port: &u16| format!("*2\r\n$1\r\nh\r\n:{port}\r\n");
+                let servers: String = ports.iter().map(server).collect();
+                format!("*1\r\n*{}\r\n:{first}\r\n:{last}\r\n{servers}", 2 + ports.len()).into_bytes()
             }
         }
     }
@@ -48,6 +63,7 @@ impl Reply {
 struct Input {
     calls: Vec<(u8, u8, u8, u64)>,
     replies: Vec<Reply>,
+    in_cluster: bool,
 }
 
 fuzz_target!(|input: Input| {
@@ -60,5 +76,6 @@ fuzz_target!(|input: Input| {
         .collect();
     let replies: Vec<Vec<u8>> = input.replies.iter().map(Reply::bytes).collect();
     let replies: Vec<&[u8]> = replies.iter().map(Vec::as_slice).collect();
-    fuzzing::answer_calls(&specs, &calls, &replies);
+    fuzzing::answer_calls(&specs, &calls, &replies, input.in_cluster);
+    replies.iter().for_each(|reply| fuzzing::read_topology(reply));
 });

@@ -62,7 +62,7 @@ struct Node {
 
 /// Slots, and the servers that have them: the master first.
 #[derive(Debug, PartialEq, Eq)]
-struct Range {
+pub(crate) struct Range {
     first: u16,
     last: u16,
     servers: Vec<(String, u16)>,
@@ -424,7 +424,7 @@ impl Peers for Peer {
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of a server on `host`; `None` where it knows of no slots.
-fn ranges(reply: &Value, host: &str) -> Option<Vec<Range>> {
+pub(crate) fn ranges(reply: &Value, host: &str) -> Option<Vec<Range>> {
     let Value::Array(items) = reply else { return None };
     let ranges: Vec<Range> = items.iter().filter_map(|item| range(item, host)).collect();
     (!ranges.is_empty()).then_some(ranges)

@@ -16,7 +16,7 @@ use crate::outage::OnOutage;
 use crate::store::target::Target;
 
 /// The options of a limiter. Start with [`Limiter::builder`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     url: String,
     prefix: String,
@@ -124,7 +124,7 @@ impl Builder {
         let timeout = check_option("timeout", self.timeout, Duration::from_millis(1))?;
         let deny_cache = check_option("deny_cache", self.deny_cache, Duration::ZERO)?;
         let config = Config {
-            target: self.url.parse()?,
+            target: target(&self.url)?,
             prefix: key::checked_prefix(&self.prefix)?,
             timeout,
             on_outage: self.on_outage,
@@ -135,6 +135,46 @@ impl Builder {
         };
         Ok(Limiter::new(Engine::open(config)?))
     }
+}
+
+impl fmt::Debug for Builder {
+    /// The URL without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = target(&self.url).map_or("unreadable".to_owned(), |target| target.describe());
+        f.debug_struct("Builder")
+            .field("url", &url)
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("on_outage", &self.on_outage)
+            .field("deny_cache", &self.deny_cache)
+            .field("max_keys", &self.max_keys)
+            .field("clock", &self.clock)
+            .finish()
+    }
+}
+
+/// The store that a URL names.
+///
+/// What divides a URL must not stand bare in a user or password, or part of a secret would pass for
+/// a host or for the name of a parameter, which are dialled and shown. No such part is quoted here.
+pub(crate) fn target(url: &str) -> Result<Target> {
+    const WRITE: &str = "write /, ?, #, & and @ as %2F, %3F, %23, %26 and %40 where they divide nothing";
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host_ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    if !scheme.ends_with("unix") && rest[host_ends..].contains('@') {
+        return Err(Error::config(format!("url can't be read: an @ stands behind the host; {WRITE}")));
+    }
+    let (before, _) = rest.split_once('#').unwrap_or((rest, ""));
+    let parameters = before.split_once('?').map_or("", |(_, parameters)| parameters);
+    let named = |parameter: &str| {
+        let name = parameter.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    if !parameters.is_empty() && !parameters.split('&').all(named) {
+        let form = "a parameter is not of the form name=value, with & between them";
+        return Err(Error::config(format!("url can't be read: {form}; {WRITE}")));
+    }
+    url.parse()
 }
 
 fn check_option(name: &str, value: Duration, least: Duration) -> Result<Duration> {

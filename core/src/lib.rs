@@ -27,6 +27,9 @@ mod deny_cache;
 mod engine;
 mod error;
 mod event;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod http;
 mod key;
 mod lane;

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
-use sluicegate::argument::cost_from_int;
-use sluicegate::{Answer, Error, ErrorKind, Limiter, Result};
+use sluicegate::{Answer, Error, ErrorKind, Limiter};
 
-use crate::convert::{array, key, out, reference, text};
+use crate::call;
+use crate::convert::{out, reference, text};
 use crate::decision::sg_decision;
 use crate::limit::sg_limit;
 use crate::options::sg_options;
@@ -95,16 +95,10 @@ pub unsafe extern "C" fn sg_try_acquire_all(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (limiter, entries, _) = unsafe {
-            (reference("limiter", limiter)?, array("entries", entries, count)?, out("decisions", decisions)?)
+        let (limiter, _, parts) = unsafe {
+            (reference("limiter", limiter)?, out("decisions", decisions)?, call::parts(entries, count)?)
         };
-        let parts = entries.iter().map(|entry| {
-            // SAFETY: the caller's promise.
-            let (limit, key) =
-                unsafe { (reference("entries[].limit", entry.limit)?, key(entry.key, entry.key_len)?) };
-            Ok((limit.limit.clone(), key.to_vec(), cost_from_int(entry.cost.into())?))
-        });
-        let answer = limiter.0.submit_all(parts.collect::<Result<_>>()?).wait()?;
+        let answer = limiter.0.submit_all(parts).wait()?;
         let Answer::Decisions(answers) = answer else {
             return Err(Error::new(ErrorKind::Internal, "the call gave no decisions"));
         };

@@ -31,6 +31,8 @@ missing_packages() {
   have redis-cli || echo redis-tools
   have gcc || echo gcc
   have g++ || echo g++
+  have clang++ || echo clang
+  have cmake || echo cmake
   have cc || echo gcc
   have make || echo make
   have pkg-config || echo pkg-config

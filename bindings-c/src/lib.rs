@@ -20,3 +20,6 @@ pub mod options;
 pub mod permit;
 pub mod result;
 pub mod status;
+
+#[cfg(test)]
+mod tests;

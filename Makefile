@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing test fuzz miri lint header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing bench test fuzz miri lint header clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ demo: build ## Seven processes in four languages share one limit while Redis die
 
 pacing: build ## Processes in three languages send at one exact rate
 	@PYTHONPATH=tests/tools $(PYTHON) examples/pacing/pacing.py
+
+bench: wheel npm lib ## Ours and the peers' side by side on one Redis; BENCH="--only node" and the like narrow it
+	@PYTHONPATH=tests/tools $(PYTHON) benches/bench.py $(BENCH)
 
 test: build ## Every test, in all four languages, on real servers
 	@$(PYTHON) tests/tools/run_tests.py

@@ -30,6 +30,22 @@
 #define sg_options_init(options) sg_options_init_sized((options), sizeof(sg_options))
 
 /**
+ * The Content-Type of what sg_http_problem writes.
+ */
+#define SG_HTTP_PROBLEM_CONTENT_TYPE "application/problem+json"
+
+
+/**
+ * The status of a refusal: 429, Too Many Requests.
+ */
+#define SG_HTTP_STATUS 429
+
+/**
+ * A buffer of this size holds every key that sg_client_address_key writes.
+ */
+#define SG_CLIENT_ADDRESS_KEY_SIZE 64
+
+/**
  * What came of a call. The numbers never change meaning.
  */
 enum sg_result
@@ -182,6 +198,49 @@ typedef int32_t sg_on_outage;
 #endif // __cplusplus
 
 /**
+ * What changed.
+ */
+enum sg_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The store decides, for the first time.
+     */
+    SG_EVENT_UP = 0,
+    /**
+     * The store is away; calls are decided here.
+     */
+    SG_EVENT_OUT = 1,
+    /**
+     * The store decides again.
+     */
+    SG_EVENT_BACK = 2,
+    /**
+     * Calls on new keys are refused because the table of keys is full. Told once a minute at most.
+     */
+    SG_EVENT_FULL = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum sg_event_kind sg_event_kind;
+#else
+typedef int32_t sg_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Turns a request's peer and header into a key that says who the client is, and that a client can't
+ * choose.
+ *
+ * A proxy that is trusted says in a header from whom it got the request. The header is read from its
+ * end, one hop after the other, for as long as the hop that said it is trusted; the first address that
+ * is not is the client. Without trusted proxies no header is read.
+ */
+typedef struct sg_client_address sg_client_address;
+
+/**
  * A name plus a spec: what keys are held to.
  */
 typedef struct sg_limit sg_limit;
@@ -206,6 +265,29 @@ typedef struct sg_manual_clock sg_manual_clock;
  * loses it `ttl` after the last renewal. With a manual clock nothing is renewed by itself.
  */
 typedef struct sg_permit sg_permit;
+
+/**
+ * A change of a limiter's.
+ */
+typedef struct sg_event {
+    /**
+     * What changed: one of sg_event_kind; later versions may add some.
+     */
+    int32_t kind;
+    /**
+     * When: microseconds since the Unix epoch.
+     */
+    int64_t at_us;
+    /**
+     * What a log says of it, with the reason, without secrets. Valid during the call.
+     */
+    const char *message;
+} sg_event;
+
+/**
+ * What sg_options.on_event is.
+ */
+typedef void (*sg_event_callback)(const struct sg_event *event, void *user_data);
 
 /**
  * The options of a limiter. sg_options_init marks all of them as not set; then set what you need.
@@ -245,6 +327,18 @@ typedef struct sg_options {
      * own there. It may be freed before the limiter is closed.
      */
     const struct sg_manual_clock *clock;
+    /**
+     * Is told when something changes: the first connection, the store away and back, a table of keys
+     * that is full. It is called on a thread of the library's that does nothing else, one event after
+     * the other; it may take its time and call the library, but must not throw. sg_limiter_close waits
+     * until it has returned, after which it is not called any more. A forked child calls it too, for
+     * its own events. NULL is not set.
+     */
+    sg_event_callback on_event;
+    /**
+     * What `on_event` gets with each event. It must be there until the limiter is closed.
+     */
+    void *user_data;
 } sg_options;
 
 /**
@@ -341,6 +435,11 @@ typedef struct sg_decision {
      * How long to wait before going on. 0 unless the decision comes from sg_reserve.
      */
     int64_t wait;
+    /**
+     * Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+     * allowed, the one with the least remaining.
+     */
+    int32_t rule;
 } sg_decision;
 
 #ifdef __cplusplus
@@ -355,10 +454,17 @@ extern "C" {
 sg_result sg_options_init_sized(struct sg_options *options, size_t struct_size);
 
 /**
+ * Names a kind of event: "up", "out", "back" or "full"; "unknown" for any other number. Never NULL,
+ * valid for ever.
+ */
+const char *sg_event_kind_name(int32_t kind);
+
+/**
  * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in outage
  * mode, and joins when Redis comes.
  *
- * `url` is one of redis://, rediss://, redis+unix:// and memory://. `options` may be NULL: nothing is set.
+ * `url` is one of redis://, rediss://, redis+unix://, redis+cluster://h:p,h:p,
+ * redis+sentinel://h:p,h:p/master and memory://. `options` may be NULL: nothing is set.
  * sg_limiter_close closes what is written to `limiter`.
  *
  * SG_ERR_CONFIG for a bad URL or option, SG_ERR_ARGUMENT for a duration out of range or options
@@ -522,6 +628,114 @@ sg_result sg_hold(const struct sg_limit *limit,
  * Gives a permit back and frees it. It waits for nothing. NULL is allowed.
  */
 void sg_release(struct sg_permit *permit);
+
+/**
+ * Writes the header fields for a decision of a limit to `buffer`, as lines that each end with CR LF:
+ * RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers), and Retry-After in whole
+ * seconds, rounded up, where it is a refusal that time can heal. They fit every response, also one to
+ * a call that was admitted. `legacy` other than 0 adds X-RateLimit-Limit, X-RateLimit-Remaining and
+ * X-RateLimit-Reset, which is in how many whole seconds all of it will be there again.
+ *
+ * The text ends with a NUL; its length without it is written to `length`, which may be NULL. Where
+ * `buffer` is NULL and `size` 0, only the length is.
+ *
+ * SG_ERR_ARGUMENT for a buffer that is too small: nothing is cut off.
+ */
+sg_result sg_http_headers(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          int32_t legacy,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * Writes the body of a refusal to `buffer`, as JSON: problem details (RFC 9457) of the draft's type
+ * "quota-exceeded", with "violated-policies". It goes with the status SG_HTTP_STATUS and the content
+ * type SG_HTTP_PROBLEM_CONTENT_TYPE.
+ *
+ * `buffer`, `size`, `length` and errors are as with sg_http_headers.
+ */
+sg_result sg_http_problem(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * sg_http_headers for `count` decisions on several limits: the policies of all limits, and the
+ * longest wait. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_headers_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              int32_t legacy,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * sg_http_problem for `count` decisions on several limits. It names the limits that say how
+ * long to wait; all of them, where none does. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_problem_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * Makes one from the `count` proxies that are trusted: addresses, networks such as "10.0.0.0/8", or
+ * the presets "loopback", "linklocal", "uniquelocal" (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
+ * fc00::/7) and "unix" (peers without an address, as on a Unix socket); at most 4096. Every machine in
+ * them can choose its key, so name what your proxies have and nothing else.
+ *
+ * `header` is the one header that these proxies set, "x-forwarded-for" or "forwarded"; NULL is the
+ * first. The other is never read, as proxies pass it on unseen. `ipv4_prefix` and `ipv6_prefix` are how
+ * many leading bits of an address name a client, 1 to 32 and 1 to 128; -1 is 32 and 64.
+ * sg_client_address_free frees it.
+ *
+ * SG_ERR_CONFIG for what is none of these, and for a network of all addresses.
+ */
+sg_result sg_client_address_new(const char *const *trusted,
+                                size_t count,
+                                const char *header,
+                                int32_t ipv4_prefix,
+                                int32_t ipv6_prefix,
+                                struct sg_client_address **client);
+
+/**
+ * The name of the header whose values sg_client_address_key wants, in lower case. Valid until it is
+ * freed; NULL where `client` is.
+ */
+const char *sg_client_address_header(const struct sg_client_address *client);
+
+/**
+ * Writes who the client is to `buffer`: "203.0.113.7", or "2001:db8:1:2::/64" where a prefix groups
+ * addresses.
+ *
+ * `peer` is the address of the connection's other end, with or without port, brackets or zone; NULL
+ * where it has none. `values` are the `count` values of the header, in the order in which they came.
+ * What is no address in them ends the walk at the last trusted proxy, and is no error. A peer without
+ * an address is "unknown", unless it is trusted ("unix") and the header names a client.
+ *
+ * `buffer`, `size` and `length` are as with sg_http_headers; SG_CLIENT_ADDRESS_KEY_SIZE is always
+ * enough.
+ */
+sg_result sg_client_address_key(const struct sg_client_address *client,
+                                const char *peer,
+                                const char *const *values,
+                                size_t count,
+                                char *buffer,
+                                size_t size,
+                                size_t *length);
+
+/**
+ * Frees it. NULL is allowed.
+ */
+void sg_client_address_free(struct sg_client_address *client);
 
 /**
  * Names a store's state: "connecting", "up", "out" or "closed"; "unknown" for any other number.

@@ -18,7 +18,8 @@ pub struct sg_limiter(pub(crate) Limiter);
 /// Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in outage
 /// mode, and joins when Redis comes.
 ///
-/// `url` is one of redis://, rediss://, redis+unix:// and memory://. `options` may be NULL: nothing is set.
+/// `url` is one of redis://, rediss://, redis+unix://, redis+cluster://h:p,h:p,
+/// redis+sentinel://h:p,h:p/master and memory://. `options` may be NULL: nothing is set.
 /// sg_limiter_close closes what is written to `limiter`.
 ///
 /// SG_ERR_CONFIG for a bad URL or option, SG_ERR_ARGUMENT for a duration out of range or options
@@ -31,8 +32,9 @@ pub unsafe extern "C" fn sg_limiter_open(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (url, options, limiter) =
-            unsafe { (text("url", url, ErrorKind::Config)?, options.as_ref(), out("limiter", limiter)?) };
+        let (url, options, limiter) = unsafe {
+            (text("url", url, ErrorKind::Config)?, sg_options::read(options)?, out("limiter", limiter)?)
+        };
         let mut builder = Limiter::builder().url(url);
         if let Some(options) = options {
             // SAFETY: the caller's promise.

@@ -52,12 +52,14 @@ scenarios=("$here"/../tests/scenarios/!(schema).json)
 cd "$work"
 for language in "${languages[@]}"; do
   echo "-- $language, $mode"
-  for name in bad_input threads waiting outage fork; do
+  for name in bad_input threads waiting outage events fork; do
     build "$language" "$here/tests/c/$name.c" "$name" -pthread
     run_program "./$name"
   done
   build "$language" "$here/tests/c/scenarios.c" scenarios "${json[@]}" -lm
   run_program ./scenarios "${scenarios[@]}"
+  build "$language" "$here/tests/c/http.c" http "${json[@]}"
+  run_program ./http "$here/../tests/addresses.json"
   build "$language" "$here/examples/quickstart.c" quickstart
   run_program ./quickstart memory://
 done

@@ -33,16 +33,28 @@ use sluicegate::{Answer, Later, Pending};
 use crate::answer;
 use crate::call::Asked;
 use crate::error::{IntoPyResult, guard};
+use crate::log::{self, Watched};
 
 type Token = u64;
 
 /// Where the core's threads put answers.
-struct Queue {
+pub(crate) struct Queue {
+    process: u64,
     answers: Mutex<Vec<(Token, core::Result<Answer>)>>,
     wake: UnixStream,
 }
 
 impl Queue {
+    /// Has the loop look what there is; whether there is a loop, here and not in a parent.
+    pub(crate) fn wake(&self) -> bool {
+        let here = self.process == process();
+        if here {
+            // Full means that the loop has yet to wake up, and gone that nobody waits.
+            let _ = (&self.wake).write(&[1]);
+        }
+        here
+    }
+
     fn push(&self, token: Token, answer: core::Result<Answer>) {
         let was_empty = {
             let mut answers = lock(&self.answers);
@@ -50,8 +62,7 @@ impl Queue {
             answers.len() == 1
         };
         if was_empty {
-            // Full means that the loop has yet to wake up, and gone that nobody waits.
-            let _ = (&self.wake).write(&[1]);
+            self.wake();
         }
     }
 }
@@ -78,6 +89,9 @@ struct Inner {
     event_loop: Option<Py<PyAny>>,
     create_future: Option<Py<PyAny>>,
     calls: HashMap<Token, Call>,
+    /// Whose calls were awaited here, so that their events are logged here. A limiter that nothing
+    /// refers to closes, so not by this.
+    limiters: Vec<Weak<Watched>>,
 }
 
 /// Counts the forks between the first process and this one: a call to the system for each decision
@@ -128,10 +142,11 @@ impl Channel {
             event_loop: Some(event_loop.clone().unbind()),
             create_future: Some(event_loop.getattr("create_future")?.unbind()),
             calls: HashMap::new(),
+            limiters: Vec::new(),
         };
         let channel = Arc::new(Channel {
             process,
-            queue: Arc::new(Queue { answers: Mutex::default(), wake }),
+            queue: Arc::new(Queue { process, answers: Mutex::default(), wake }),
             woken,
             next: AtomicU64::new(0),
             inner: Mutex::new(inner),
@@ -164,9 +179,20 @@ impl Channel {
         let token = self.next.fetch_add(1, Ordering::Relaxed);
         let queue = Arc::clone(&self.queue);
         let pending = later.on_answer(move |answer| queue.push(token, answer));
+        self.log_here(asked.watched());
         let call = Call { future: future.clone().unbind(), pending, _asked: asked };
         lock(&self.inner).calls.insert(token, call);
         Ok((future, Ticket { channel: Arc::downgrade(self), token }))
+    }
+
+    /// Has this loop woken for the limiter's events.
+    fn log_here(&self, watched: &Arc<Watched>) {
+        let limiters = &mut lock(&self.inner).limiters;
+        if !limiters.iter().any(|known| Weak::as_ptr(known) == Arc::as_ptr(watched)) {
+            limiters.retain(|known| known.strong_count() > 0);
+            limiters.push(Arc::downgrade(watched));
+            watched.loops.add(&self.queue);
+        }
     }
 
     /// Resolves the futures whose answers are there.
@@ -185,6 +211,10 @@ impl Channel {
             if let Err(failed) = resolve(call.future.bind(py), answer) {
                 failed.write_unraisable(py, Some(call.future.bind(py)));
             }
+        }
+        let limiters: Vec<_> = lock(&self.inner).limiters.iter().filter_map(Weak::upgrade).collect();
+        for watched in limiters {
+            log::drain(py, &watched.limiter);
         }
     }
 

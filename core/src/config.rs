@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::argument::{check_duration, max_keys_from_int};
 use crate::clock::{Clock, ManualClock};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result, quote};
+use crate::event::{Event, OnEvent};
 use crate::key;
 use crate::limiter::Limiter;
 use crate::outage::OnOutage;
@@ -23,6 +25,7 @@ pub struct Builder {
     deny_cache: Duration,
     max_keys: usize,
     clock: Clock,
+    on_event: Option<OnEvent>,
 }
 
 /// Options that were checked.
@@ -35,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) deny_cache: Duration,
     pub(crate) max_keys: usize,
     pub(crate) clock: Clock,
+    pub(crate) on_event: Option<OnEvent>,
 }
 
 impl Default for Builder {
@@ -47,6 +51,7 @@ impl Default for Builder {
             deny_cache: Duration::from_millis(100),
             max_keys: 1_000_000,
             clock: Clock::System,
+            on_event: None,
         }
     }
 }
@@ -99,6 +104,18 @@ impl Builder {
         self
     }
 
+    /// Who is told when something changes: the first connection, the store away and back, a table of
+    /// keys that is full. Nothing is told while nothing changes.
+    ///
+    /// It is called on a thread of Sluicegate's that does nothing else, one event after the other, and
+    /// may take its time and use the limiter: decisions do not wait for it. [`Limiter::close`] does,
+    /// after which it is not called any more. A panic in it is caught. Events that it is too slow for
+    /// are forgotten, the oldest first, when 64 wait.
+    pub fn on_event(mut self, on_event: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(OnEvent(Arc::new(on_event)));
+        self
+    }
+
     /// Opens the limiter. It waits for nothing.
     ///
     /// # Errors
@@ -114,6 +131,7 @@ impl Builder {
             deny_cache,
             max_keys: max_keys_from_int(self.max_keys as i128)?,
             clock: self.clock,
+            on_event: self.on_event,
         };
         Ok(Limiter::new(Engine::open(config)?))
     }

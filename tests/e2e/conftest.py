@@ -10,6 +10,8 @@ from pathlib import Path
 import artefacts
 import programs
 import pytest
+import redis_servers
+import report
 from redis_servers import RedisServer
 
 
@@ -49,7 +51,8 @@ edition = "2024"
 
 [dependencies]
 sluicegate = {{ path = "{artefacts.ROOT / "core"}" }}
-tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+tokio = {{ version = "1", features = ["macros", "rt-multi-thread", "time"] }}
+libc = "0.2"
 """
     )
     (crate / "src" / "bin").mkdir(parents=True)
@@ -58,44 +61,22 @@ tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
 
 
 @pytest.fixture(scope="session")
-def recipes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recipes:
+def workshop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> programs.Workshop:
+    """Makes programs of any language ready to run; a language is set up when it is first asked for."""
+    fixtures = {"python": "python", "node": "node", "c": "c_prefix", "rust": "rust"}
+    return programs.Workshop(
+        lambda language: request.getfixturevalue(fixtures[language]), tmp_path_factory.mktemp("built")
+    )
+
+
+@pytest.fixture(scope="session")
+def recipes(workshop: programs.Workshop) -> programs.Recipes:
     """In each language: how to run a program that makes a call for each line of its input."""
-    return Recipes(request, tmp_path_factory)
-
-
-class Recipes(dict[str, programs.Recipe]):
-    """Made when they are first asked for: a test of one language needs no other."""
-
-    def __init__(self, request: pytest.FixtureRequest, directories: pytest.TempPathFactory) -> None:
-        super().__init__()
-        self._request, self._directories = request, directories
-
-    def __missing__(self, language: str) -> programs.Recipe:
-        self[language] = recipe = self._make(language)
-        return recipe
-
-    def _make(self, language: str) -> programs.Recipe:
-        source = programs.SOURCES
-        if language == "python":
-            return programs.Recipe(
-                language, [self._request.getfixturevalue("python"), source / "driver.py"], {}
-            )
-        if language == "node":
-            project: Path = self._request.getfixturevalue("node")
-            shutil.copy(source / "driver.mjs", project)
-            return programs.Recipe(language, ["node", project / "driver.mjs"], {})
-        if language == "c":
-            prefix: Path = self._request.getfixturevalue("c_prefix")
-            program = self._directories.mktemp("c-driver") / "driver"
-            artefacts.compile_c(source / "driver.c", program, prefix)
-            return programs.Recipe(language, [program], artefacts.c_env(prefix))
-        crate: Path = self._request.getfixturevalue("rust")
-        shutil.copy(source / "driver.rs", crate / "src" / "bin")
-        return programs.Recipe(language, [programs.build_rust(crate, "driver")], {})
+    return programs.Recipes(workshop, "driver")
 
 
 @pytest.fixture(params=programs.LANGUAGES)
-def driver(request: pytest.FixtureRequest, recipes: Recipes) -> programs.Recipe:
+def driver(request: pytest.FixtureRequest, recipes: programs.Recipes) -> programs.Recipe:
     """The same, one language after the other."""
     return recipes[request.param]
 
@@ -105,3 +86,14 @@ def _outside_environment() -> None:
     """The programs must find the installed parts, not the source tree."""
     for name in ("PYTHONPATH", "NODE_PATH", "VIRTUAL_ENV"):
         os.environ.pop(name, None)
+
+
+def pytest_report_header() -> str:
+    return f"server: {redis_servers.version()}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for table in report.TABLES.values():
+        terminalreporter.section(f"measured: {table.title}")
+        for line in table.lines():
+            terminalreporter.write_line(line)

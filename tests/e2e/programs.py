@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import artefacts
+from redis_servers import die_with_parent
+
+Self = TypeVar("Self", bound="Running")
 
 LANGUAGES = ("python", "node", "c", "rust")
 SOURCES = Path(__file__).resolve().parent / "programs"
@@ -32,6 +36,46 @@ class Recipe:
         return {**os.environ, **self.env}
 
 
+class Workshop:
+    """Makes the programs of `programs/` ready to run, each at its first use."""
+
+    def __init__(self, installed: Callable[[str], Path], built: Path) -> None:
+        # Where each language's part is installed: interpreter, project, prefix or crate.
+        self._installed = installed
+        self._built = built
+        self._recipes: dict[tuple[str, str], Recipe] = {}
+
+    def recipe(self, language: str, name: str) -> Recipe:
+        """How to run the program of this name in this language."""
+        if (language, name) not in self._recipes:
+            self._recipes[language, name] = self._make(language, name)
+        return self._recipes[language, name]
+
+    def _make(self, language: str, name: str) -> Recipe:
+        at = self._installed(language)
+        if language == "python":
+            return Recipe(language, [at, SOURCES / f"{name}.py"], {})
+        if language == "node":
+            shutil.copy(SOURCES / f"{name}.mjs", at)
+            return Recipe(language, ["node", at / f"{name}.mjs"], {})
+        if language == "c":
+            program = artefacts.compile_c(SOURCES / f"{name}.c", self._built / name, at)
+            return Recipe(language, [program], artefacts.c_env(at))
+        shutil.copy(SOURCES / f"{name}.rs", at / "src" / "bin")
+        return Recipe(language, [build_rust(at, name)], {})
+
+
+class Recipes(dict[str, Recipe]):
+    """One program in each language, made ready when it is first asked for."""
+
+    def __init__(self, workshop: Workshop, name: str) -> None:
+        super().__init__()
+        self._workshop, self._name = workshop, name
+
+    def __missing__(self, language: str) -> Recipe:
+        return self._workshop.recipe(language, self._name)
+
+
 def build_rust(crate: Path, name: str) -> Path:
     """Builds one binary of the outside crate, with the versions that our lock file names."""
     target = artefacts.ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
@@ -39,19 +83,20 @@ def build_rust(crate: Path, name: str) -> Path:
     return target / "debug" / name
 
 
-class Driver:
-    """A running driver: one call for each line that it is sent."""
+class Running:
+    """A running program that answers lines of input with lines of JSON, and ends with the input."""
 
-    def __init__(self, recipe: Recipe, url: str, spec: str, timeout_s: float) -> None:
+    def __init__(self, line: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
-            recipe.line(url, spec, str(round(timeout_s * 1000))),
+            [str(word) for word in line],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=recipe.environment(),
+            env=env,
             text=True,
+            preexec_fn=die_with_parent,
         )
 
-    def __enter__(self) -> Driver:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(
@@ -69,14 +114,35 @@ class Driver:
             self._process.wait()
             self._process.stdout.close()
         if kind is None:
-            assert code == 0, f"the driver ended with exit code {code}"
+            assert code == 0, f"the program ended with exit code {code}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def say(self, what: str) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, "the program ended without an answer"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, what: str) -> dict[str, Any]:
+        self.say(what)
+        return self.answer()
+
+
+class Driver(Running):
+    """A running driver: one call for each line that it is sent."""
+
+    def __init__(self, recipe: Recipe, url: str, spec: str, timeout_s: float) -> None:
+        super().__init__(recipe.line(url, spec, str(round(timeout_s * 1000))), recipe.environment())
 
     def call(self, key: str) -> dict[str, Any]:
         """One try_acquire: allowed, source, ms (how long the call took), error (null if none)."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(f"{key}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, "the driver ended without an answer"
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return self.ask(key)

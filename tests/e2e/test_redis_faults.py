@@ -68,3 +68,21 @@ def test_redis_that_was_never_there(driver: Recipe, redis: RedisServer) -> None:
         assert decided(calls) == "outage"
         redis.restart()
         assert comes_back(calls)
+
+
+def test_back_from_an_outage_is_back_for_good(driver: Recipe, redis: RedisServer) -> None:
+    with Driver(driver, redis.url, SPEC, timeout_s=1) as calls:
+        for _ in range(5):
+            assert decided(calls) == "redis"
+            time.sleep(0.05)
+        redis.kill()
+        until = time.monotonic() + 20
+        while decided(calls) != "outage":
+            assert time.monotonic() < until
+        redis.restart()
+        assert comes_back(calls)
+        later = []
+        for _ in range(25):
+            later.append(decided(calls))
+            time.sleep(0.05)
+        assert set(later) == {"redis"}, later

@@ -4,6 +4,8 @@ with RedisServer() as redis:
     Limiter(redis.url)
     redis.kill(); redis.start()      # SIGKILL, then the same port again, empty
     redis.stop(); redis.cont()       # SIGSTOP, SIGCONT
+
+The binary is that of SLUICEGATE_REDIS_SERVER, `redis-server` unless set.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import ctypes
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +29,21 @@ LOOPBACK = "127.0.0.1"
 START_SECONDS = 20.0
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
+
+
+def binary() -> str:
+    """The server that tests run on unless they say which."""
+    return os.environ.get("SLUICEGATE_REDIS_SERVER", "redis-server")
+
+
+def version(server: str | None = None) -> str:
+    """Which server a binary is, such as `redis 7.0.15`."""
+    line = [server or binary(), "--version"]
+    text = subprocess.run(line, check=True, capture_output=True, text=True, timeout=30).stdout
+    found = re.search(r"(\w+) server v=([\w.]+)", text, re.IGNORECASE)
+    if found is None:
+        raise RuntimeError(f"{line[0]} --version says {text!r}")
+    return f"{found[1].lower()} {found[2]}"
 
 
 def free_port() -> int:
@@ -53,8 +71,8 @@ class RedisServer:
     """One redis-server: started on entry, gone on exit, whatever happened between.
 
     `persist` keeps the data over a restart (append-only file, written with each command);
-    `sentinel` makes it one that watches others and keeps no data; `options` are further arguments of
-    redis-server. The port stays the same over restarts.
+    `sentinel` makes it one that watches others and keeps no data; `server` is another binary than that
+    of all tests; `options` are further arguments of it. The port stays the same over restarts.
     """
 
     def __init__(
@@ -64,8 +82,10 @@ class RedisServer:
         unix_socket: bool = False,
         persist: bool = False,
         sentinel: bool = False,
+        server: str | None = None,
         options: Sequence[str] = (),
     ) -> None:
+        self._server = server or binary()
         self._fixed_port = port
         self._persist = persist
         self._sentinel = sentinel
@@ -178,8 +198,8 @@ class RedisServer:
                     "logfile redis.log",
                 ]
                 file.write_text("\n".join([*settings, "daemonize no", ""]))
-            return ["redis-sentinel", str(file), *self._options]
-        line = ["redis-server", "--bind", LOOPBACK, "--port", str(self.port)]
+            return [self._server, str(file), "--sentinel", *self._options]
+        line = [self._server, "--bind", LOOPBACK, "--port", str(self.port)]
         line += ["--dir", str(self.directory), "--logfile", "redis.log", "--daemonize", "no", "--save", ""]
         line += (
             ["--appendonly", "yes", "--appendfsync", "always"] if self._persist else ["--appendonly", "no"]

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import artefacts
 import scenario_runs
-from redis_servers import RedisServer, die_with_parent
+from redis_servers import RedisServer, die_with_parent, version
 
 ROOT = artefacts.ROOT
 # What each runner says of its tests: passed, failed.
@@ -93,7 +93,7 @@ def total(pattern: str, text: str) -> int:
 
 def run(suite: Suite, scratch: Path) -> Result:
     """Runs one suite beside a Redis of its own, showing and reading what its runner prints."""
-    print(f"\n=== {suite.name}", flush=True)
+    print(f"\n=== {suite.name}, on {version()}", flush=True)
     started = time.monotonic()
     lines = []
     with RedisServer() as redis:
@@ -130,7 +130,8 @@ def summarise(results: dict[str, Result]) -> bool:
         if len(result.missing) > SHOWN:
             print(f"{name}: and {len(result.missing) - SHOWN} more")
     runs = sum((result.scenarios for result in results.values()), Counter[str]())
-    print(f"{len(scenario_runs.all_scenarios())} scenarios, {runs.total()} language x store runs")
+    count = len(scenario_runs.all_scenarios())
+    print(f"{count} scenarios, {runs.total()} language x store runs, on {version()}")
     for name, result in results.items():
         if result.scenarios:
             print(

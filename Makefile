@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test lint header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test fuzz miri lint header clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,16 @@ c-server: lib ## An HTTP server in C that limits by client address; ARGS are its
 
 test: build ## Every test, in all four languages, on real servers
 	@$(PYTHON) tests/tools/run_tests.py
+
+fuzz: setup ## Fuzz each target of tests/fuzz for SECONDS (60 unless said)
+	@$(PYTHON) tests/tools/fuzz.py $(or $(SECONDS),60)
+
+# What has unsafe code and opens neither a socket nor a process, which Miri does not know: the C
+# interface on memory://, and what is kept over a fork. Needs a nightly toolchain with miri and rust-src.
+MIRI := MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet --locked --target-dir $(TARGET)/miri --lib
+miri: ## The unsafe code under Miri, as far as that goes
+	$(MIRI) --package sluicegate-c
+	$(MIRI) --package sluicegate -- runtime:: key::
 
 lint: setup ## Formatters, linters, type checks, and the header against its source
 	@tests/tools/lint.sh

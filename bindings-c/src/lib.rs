@@ -25,3 +25,6 @@ pub mod permit;
 pub mod queue;
 pub mod result;
 pub mod status;
+
+#[cfg(test)]
+mod tests;

@@ -168,7 +168,8 @@ pub(crate) fn target(url: &str) -> Result<Target> {
     let parameters = before.split_once('?').map_or("", |(_, parameters)| parameters);
     let named = |parameter: &str| {
         let name = parameter.split_once('=').map_or("", |(name, _)| name);
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        let word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        word && !name.is_empty() && !parameter.contains('?')
     };
     if !parameters.is_empty() && !parameters.split('&').all(named) {
         let form = "a parameter is not of the form name=value, with & between them";

@@ -23,7 +23,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _sluicegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    channel::watch_forks(py)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<answer::Decision>()?;
     module.add_class::<answer::Status>()?;

@@ -70,7 +70,7 @@ const NO_DECISION: sg_decision = sg_decision {
 
 impl Here {
     fn new() -> Result<Here> {
-        Ok(Here { completions: Completions::new()?, kept: Mutex::default() })
+        Ok(Here { completions: Completions::new(Completions::MOST)?, kept: Mutex::default() })
     }
 }
 

@@ -1,12 +1,15 @@
-//! For programs with an event loop of their own: the answers to many calls gather in one place,
-//! and a descriptor tells the loop of them.
+//! For event loops: the answers to many calls gather in one place, and a descriptor tells the loop of
+//! them.
 //!
 //! The loop is woken once for all answers that are there: the descriptor becomes readable with the
-//! first of them, and stays so until the last is collected.
+//! first of them, and stays so until the last is collected. So no thread of ours touches what is the
+//! loop's, and a crowd of answers costs one wake-up.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +23,8 @@ use crate::limiter::{Answer, Pending, Submitted};
 /// [`Later`](crate::Later) does. It belongs to the process that made it: see
 /// [`PerProcess`](crate::PerProcess).
 pub struct Completions {
+    most: usize,
+    taken: Arc<AtomicUsize>,
     finished: Arc<Finished>,
     calls: Mutex<BTreeMap<Id, Option<Pending>>>,
     next: AtomicU64,
@@ -32,7 +37,6 @@ type Id = (u64, u64);
 struct Finished {
     answers: Mutex<VecDeque<(Id, Place, Result<Answer>)>>,
     bell: Bell,
-    taken: Arc<AtomicUsize>,
 }
 
 /// Room for one call, from before it is submitted until its answer is collected.
@@ -59,27 +63,33 @@ impl Finished {
 }
 
 impl Completions {
-    /// How many calls may be without a collected answer.
-    pub const MOST: usize = 100_000;
-
-    /// A place for calls.
+    /// For `most` calls without a collected answer: [`Completions::MOST`] unless something else
+    /// bounds them.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] where the system gives no descriptors.
-    pub fn new() -> Result<Completions> {
+    pub fn new(most: usize) -> Result<Completions> {
         let bell = Bell::new().map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the system gives no descriptor to poll: {error}"))
         })?;
-        let finished = Finished { answers: Mutex::default(), bell, taken: Arc::default() };
-        Ok(Completions { finished: Arc::new(finished), calls: Mutex::default(), next: AtomicU64::new(0) })
+        let finished = Finished { answers: Mutex::default(), bell };
+        Ok(Completions {
+            most,
+            taken: Arc::default(),
+            finished: Arc::new(finished),
+            calls: Mutex::default(),
+            next: AtomicU64::new(0),
+        })
     }
 
-    /// Room for one more call; `None` while there are [`Completions::MOST`].
+    /// How many calls a program is expected to have under way at most.
+    pub const MOST: usize = 100_000;
+
+    /// Room for one more call, if there is any.
     pub fn place(&self) -> Option<Place> {
-        let taken = &self.finished.taken;
-        let more = |taken| (taken < Completions::MOST).then_some(taken + 1);
-        taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place(Arc::clone(taken)))
+        let more = |taken| (taken < self.most).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Place(Arc::clone(&self.taken)))
     }
 
     /// Has the answer of a call collected under `tag`, also where it is there already. Several calls
@@ -116,6 +126,7 @@ impl Completions {
         let mut calls = lock(&self.calls);
         let mut answers = lock(&self.finished.answers);
         if answers.is_empty() {
+            self.finished.bell.silence();
             return collected;
         }
         let mut given_up = Vec::new();
@@ -136,6 +147,14 @@ impl Completions {
         collected
     }
 
+    /// Makes the descriptor readable until it is next collected from, for a loop that has something
+    /// else to look at.
+    pub fn wake(&self) {
+        if lock(&self.finished.answers).is_empty() {
+            self.finished.bell.ring();
+        }
+    }
+
     /// Gives up the calls with this tag: their answers are never collected. A turn that has not come
     /// is given back, and so is a permit; a decision that was under way is still made.
     pub fn give_up(&self, tag: u64) {
@@ -143,7 +162,7 @@ impl Completions {
         let mut ids: Vec<Id> = calls.range((tag, 0)..=(tag, u64::MAX)).map(|(id, _)| *id).collect();
         // The last first: a turn is given back only if nobody has passed it.
         ids.reverse();
-        let pending: Vec<_> = ids.iter().filter_map(|id| calls.remove(id)).collect();
+        let pending: Vec<Option<Pending>> = ids.iter().filter_map(|id| calls.remove(id)).collect();
         let mut answers = lock(&self.finished.answers);
         let mut given_up = Vec::new();
         if !ids.is_empty() && answers.iter().any(|(id, ..)| id.0 == tag) {
@@ -157,6 +176,20 @@ impl Completions {
         drop((answers, calls));
         pending.into_iter().for_each(drop);
         drop(given_up);
+    }
+
+    /// Gives up all calls.
+    pub fn give_up_all(&self) {
+        let calls = mem::take(&mut *lock(&self.calls));
+        let mut calls: Vec<(Id, Option<Pending>)> = calls.into_iter().collect();
+        calls.sort_unstable_by_key(|((_, number), _)| Reverse(*number));
+        calls.into_iter().for_each(drop);
+        let answers = {
+            let mut answers = lock(&self.finished.answers);
+            self.finished.bell.silence();
+            mem::take(&mut *answers)
+        };
+        drop(answers);
     }
 }
 
@@ -175,10 +208,7 @@ impl AsRawFd for Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        let calls = std::mem::take(&mut *lock(&self.calls));
-        let mut calls: Vec<(Id, Option<Pending>)> = calls.into_iter().collect();
-        calls.sort_unstable_by_key(|((_, number), _)| std::cmp::Reverse(*number));
-        calls.into_iter().for_each(drop);
+        self.give_up_all();
     }
 }
 

@@ -14,7 +14,16 @@ class Limiter {
   #listener
 
   constructor(url, given = undefined) {
-    const known = options(given, 'prefix', 'timeoutMs', 'onOutage', 'denyCacheMs', 'maxKeys', 'clock', 'onEvent')
+    const known = options(
+      given,
+      'prefix',
+      'timeoutMs',
+      'onOutage',
+      'denyCacheMs',
+      'maxKeys',
+      'clock',
+      'onEvent',
+    )
     const clock = clocks.within(known.clock)
     const { onEvent } = known
     let number
@@ -28,7 +37,10 @@ class Limiter {
 
   limit(name, spec, given = undefined) {
     const { onOutage } = options(given, 'onOutage')
-    return new limits.Limit(guard(() => this.#native.limit(name, spec, onOutage)), this.#listener)
+    return new limits.Limit(
+      guard(() => this.#native.limit(name, spec, onOutage)),
+      this.#listener,
+    )
   }
 
   async tryAcquireAll(entries) {

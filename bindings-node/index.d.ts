@@ -428,10 +428,10 @@ export class Limit {
    *
    * @throws {TypeError} For an argument of a wrong type or an unknown option.
    */
-  guard<This, Args extends unknown[], Result>(
-    fn: (this: This, ...args: Args) => Result,
-    options: GuardOptions<This, Args>,
-  ): (this: This, ...args: Args) => Promise<Awaited<Result>>
+  guard<Fn extends (this: never, ...args: never[]) => unknown>(
+    fn: Fn,
+    options: GuardOptions<ThisParameterType<Fn>, Parameters<Fn>>,
+  ): (this: ThisParameterType<Fn>, ...args: Parameters<Fn>) => Promise<Awaited<ReturnType<Fn>>>
 
   /**
    * The header fields for a decision of this limit, by name: `RateLimit-Policy` and `RateLimit`

@@ -49,7 +49,8 @@ function rateLimitedFetch(given) {
 async function turn(limit, key, cost, { timeoutMs, signal }, pauses) {
   const until = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
   for (;;) {
-    const left = until === undefined ? undefined : Math.max(0, until - performance.now())
+    // A negative time is for the limit to refuse.
+    const left = until === undefined ? undefined : Math.max(Math.min(0, timeoutMs), until - performance.now())
     const pause = pauses.left(key)
     if (pause > 0) {
       if (left !== undefined && pause > left) await refusePaused(limit, key, pause)

@@ -1,16 +1,22 @@
-import { type CanActivate, type ExecutionContext, HttpException } from '@nestjs/common'
+import {
+  type ArgumentsHost,
+  type CanActivate,
+  type ExceptionFilter,
+  type ExecutionContext,
+  HttpException,
+} from '@nestjs/common'
 import type { Decision } from '../index.js'
 import type { RateLimitOptions as Options } from './shared.js'
 
 /**
  * The options of {@link RateLimitGuard} and {@link RateLimit}; their functions are given the
- * `ExecutionContext`. What `refusal` returns is the exception's response: text becomes its message.
+ * `ExecutionContext`. What `refusal` returns is the exception's response.
  */
 export type RateLimitOptions = Partial<Options<ExecutionContext>>
 
 /**
  * Says for a handler or a controller what {@link RateLimitGuard} holds it to: options that differ from
- * the controller's or the guard's, or false for no limit.
+ * the controller's or the guard's, or false for no limit. It brings {@link RateLimitFilter} along.
  *
  * @throws {TypeError} For an option of a wrong type or an unknown one.
  */
@@ -19,10 +25,11 @@ export function RateLimit(options: RateLimitOptions | false): MethodDecorator & 
 /**
  * A guard that refuses who is over the limit with {@link RateLimitedException}. What neither it nor a
  * {@link RateLimit} gives a `limit` is not limited. Responses to who is not over get the `RateLimit` fields too,
- * on Express and on Fastify. A call that is not HTTP needs a `key`, as it has no client address.
+ * on Express and on Fastify. It is for HTTP: what is not has no client address, so skip it.
  *
  * ```ts
  * app.useGlobalGuards(new RateLimitGuard({ limit: limiter.limit('api', '100/minute') }))
+ * app.useGlobalFilters(new RateLimitFilter())
  * ```
  */
 export class RateLimitGuard implements CanActivate {
@@ -36,8 +43,20 @@ export class RateLimitGuard implements CanActivate {
 /** A refusal, as Nest's exception filters get it: status 429, and problem details (RFC 9457) as its response. */
 export class RateLimitedException extends HttpException {
   /** Made by {@link RateLimitGuard}; a program may make its own, for its tests. */
-  constructor(decision: Decision, body: string | Record<string, unknown>, status: number)
+  constructor(decision: Decision, body: string | Record<string, unknown>, contentType: string)
 
   /** The refusal. */
   readonly decision: Decision
+
+  /** What its response is to be sent as. */
+  readonly contentType: string
+}
+
+/**
+ * Answers with a {@link RateLimitedException}'s response as the content type that it has; Nest itself makes
+ * `application/json` of every error. What has no {@link RateLimit} needs it as a global filter.
+ */
+export class RateLimitFilter implements ExceptionFilter<RateLimitedException> {
+  /** Answers; for Nest. */
+  catch(exception: RateLimitedException, host: ArgumentsHost): unknown
 }

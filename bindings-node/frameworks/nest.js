@@ -1,22 +1,38 @@
 'use strict'
 
-const { HttpException, SetMetadata } = require('@nestjs/common')
-const { HTTP_PROBLEM_CONTENT_TYPE } = require('../index.js')
+const { Catch, HttpException, SetMetadata, UseFilters, applyDecorators } = require('@nestjs/common')
+const { HTTP_STATUS } = require('../index.js')
 const { typeError } = require('../lib/error.js')
 const { besides, checked, gateOf, nodeClient } = require('./shared.js')
 
 const METADATA = 'sluicegate:rate-limit'
 
 class RateLimitedException extends HttpException {
-  constructor(decision, body, status) {
-    super(body, status)
+  constructor(decision, body, contentType) {
+    super(body, HTTP_STATUS)
     this.decision = decision
+    this.contentType = contentType
   }
 }
 
+/** Nest itself sends every error's body as application/json. */
+class RateLimitFilter {
+  catch(exception, host) {
+    // What is not HTTP has its own way to tell of an error.
+    if (host.getType() !== 'http') return exception
+    const body = exception.getResponse()
+    const response = host.switchToHttp().getResponse()
+    response.status(exception.getStatus()).header('Content-Type', exception.contentType)
+    response.send(typeof body === 'string' ? body : JSON.stringify(body))
+  }
+}
+Catch(RateLimitedException)(RateLimitFilter)
+
 function RateLimit(given) {
-  if (given !== false) checked(given)
-  return SetMetadata(METADATA, given)
+  const metadata = SetMetadata(METADATA, given)
+  if (given === false) return metadata
+  checked(given)
+  return applyDecorators(metadata, UseFilters(new RateLimitFilter()))
 }
 
 class RateLimitGuard {
@@ -36,16 +52,14 @@ class RateLimitGuard {
       response?.header(name, besides(name, value, response.getHeader(name)))
     }
     if (refusal === undefined) return true
-    const { status, contentType, body } = refusal
-    if (contentType === HTTP_PROBLEM_CONTENT_TYPE) response?.header('Content-Type', contentType)
-    throw new RateLimitedException(decision, /json/.test(contentType) ? JSON.parse(body) : body, status)
+    throw new RateLimitedException(decision, refusal.value, refusal.contentType)
   }
 
   #gateFor(context) {
     const [handler, controller] = [context.getHandler(), context.getClass()]
     // A handler may be inherited by several controllers.
-    let gates = this.#gates.get(handler)
-    if (gates === undefined) this.#gates.set(handler, (gates = new WeakMap()))
+    const gates = this.#gates.get(handler) ?? new WeakMap()
+    this.#gates.set(handler, gates)
     if (!gates.has(controller)) {
       const levels = [controller, handler].map((target) => Reflect.getMetadata(METADATA, target))
       gates.set(controller, gateOf(client, this.#all, ...levels))
@@ -60,4 +74,4 @@ function client(context, name) {
   return nodeClient(context.switchToHttp().getRequest(), name)
 }
 
-module.exports = { RateLimit, RateLimitGuard, RateLimitedException }
+module.exports = { RateLimit, RateLimitFilter, RateLimitGuard, RateLimitedException }

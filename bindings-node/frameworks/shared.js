@@ -6,6 +6,8 @@ const { typeError } = require('../lib/error.js')
 const { options } = require('../lib/options.js')
 
 const NAMES = ['limit', 'key', 'cost', 'skip', 'legacyHeaders', 'refusal']
+const TEXT = 'text/plain; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
 // Fields that are lists: those of several limits stand beside each other in one response.
 const LISTS = new Set(['RateLimit-Policy', 'RateLimit'])
 
@@ -46,13 +48,15 @@ class Gate {
   }
 
   async #refuse(limit, decision, request) {
-    const status = HTTP_STATUS
     if (this.#refusal === undefined) {
-      return { status, contentType: HTTP_PROBLEM_CONTENT_TYPE, body: limit.httpProblem(decision) }
+      const body = limit.httpProblem(decision)
+      return { status: HTTP_STATUS, contentType: HTTP_PROBLEM_CONTENT_TYPE, body, value: JSON.parse(body) }
     }
     const value = await this.#refusal(decision, request)
-    if (typeof value === 'string') return { status, contentType: 'text/plain; charset=utf-8', body: value }
-    return { status, contentType: 'application/json; charset=utf-8', body: JSON.stringify(value) }
+    const text = typeof value === 'string'
+    const body = text ? value : JSON.stringify(value)
+    if (body === undefined) throw typeError(`refusal must return text or what JSON has, got ${typeof value}`)
+    return { status: HTTP_STATUS, contentType: text ? TEXT : JSON_TYPE, body, value }
   }
 }
 

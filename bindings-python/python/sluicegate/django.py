@@ -31,7 +31,8 @@ Views that are not async are decided by a ``sluicegate.Limiter``, async ones by 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, wraps
+from threading import Lock
 from typing import Any, SupportsIndex, TypeVar, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
@@ -47,7 +48,7 @@ from ._sluicegate import AioLimit, ClientAddress, Decision, Limit, Permit
 from ._take import aio_take, take
 from ._web import PROBLEM_HEADERS, additions, value_of
 
-__all__ = ["RateLimitMiddleware", "rate_limit"]
+__all__ = ["RateLimitMiddleware", "aio_limiter", "limiter", "rate_limit"]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 
@@ -82,38 +83,57 @@ class _Settings:
         return {"url": self._given.get("URL"), **self._given.get("OPTIONS", {})}
 
     @cached_property
-    def _limiter(self) -> _sluicegate.Limiter:
+    def limiter(self) -> _sluicegate.Limiter:
         return _sluicegate.Limiter(**self._options())
 
     @cached_property
-    def _aio_limiter(self) -> _sluicegate.AioLimiter:
+    def aio_limiter(self) -> _sluicegate.AioLimiter:
         return _sluicegate.AioLimiter(**self._options())
 
     def limit(self, name: str, spec: str) -> Limit:
         """A limit for threads."""
-        return self._limiter.limit(name, spec)
+        return self.limiter.limit(name, spec)
 
     def aio_limit(self, name: str, spec: str) -> AioLimit:
         """A limit for asyncio."""
-        return self._aio_limiter.limit(name, spec)
+        return self.aio_limiter.limit(name, spec)
 
 
 def _loaded(given: Any) -> Any:
     return import_string(given) if isinstance(given, str) else given
 
 
-@lru_cache(maxsize=1)
+class _Kept:
+    """The settings, once they were asked for: before, Django may not have read its own."""
+
+    settings: _Settings | None = None
+    lock = Lock()
+
+
 def _settings() -> _Settings:
-    return _Settings()
+    with _Kept.lock:
+        if _Kept.settings is None:
+            _Kept.settings = _Settings()
+        return _Kept.settings
 
 
 def _forget(*, setting: str, **_: Any) -> None:
     # Tests override settings.
     if setting == "SLUICEGATE":
-        _settings.cache_clear()
+        _Kept.settings = None
 
 
 setting_changed.connect(_forget)
+
+
+def limiter() -> _sluicegate.Limiter:
+    """The limiter that decides for views that are not async; see its ``status()``."""
+    return _settings().limiter
+
+
+def aio_limiter() -> _sluicegate.AioLimiter:
+    """The limiter that decides for async views; see its ``status()``."""
+    return _settings().aio_limiter
 
 
 class _Rule:

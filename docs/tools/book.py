@@ -29,7 +29,8 @@ OUTSIDE = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
 def split(text: str) -> list[tuple[str, bool]]:
     """The lines, each with whether it is code between fences."""
-    lines, fence = [], ""
+    lines: list[tuple[str, bool]] = []
+    fence = ""
     for line in text.splitlines():
         mark = FENCE.match(line)
         code = bool(fence) or mark is not None
@@ -44,7 +45,8 @@ def split(text: str) -> list[tuple[str, bool]]:
 
 def section(text: str, title: str) -> str:
     """What stands under the heading `title`, with the headings in it raised as if it were the page's."""
-    level, found = 0, []
+    level = 0
+    found: list[str] = []
     for line, code in split(text):
         heading = None if code else HEADING.match(line)
         if level and heading and len(heading[1]) <= level:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from sluicegate import Limiter, ManualClock
+from sluicegate import Limiter, ManualClock, Permit
 
 # Tenths of a second at which a call comes: little, a burst around 10 s, little, then too much for good.
 LITTLE = [*range(0, 85, 20), *range(125, 200, 15)]
@@ -48,7 +48,7 @@ def permits(spec: str) -> list[tuple[float, float | None]]:
     clock = ManualClock(0)
     limit = Limiter(clock=clock).limit("picture", spec)
     calls: list[tuple[float, float | None]] = []
-    held = []
+    held: list[tuple[int, Permit]] = []
     for arrival in ARRIVALS:
         while held and held[0][0] <= arrival:
             held.pop(0)[1].release()

@@ -33,7 +33,9 @@ def written(directory: Path, name: str, snippet: Snippet, redis: RedisServer) ->
     return path
 
 
-def check(snippet: Snippet, command: Sequence[str | Path], cwd: Path, env: dict[str, str] | None = None) -> None:
+def check(
+    snippet: Snippet, command: Sequence[str | Path], cwd: Path, env: dict[str, str] | None = None
+) -> None:
     line = [str(word) for word in command]
     everything = {**os.environ, **(env or {})}
     done = subprocess.run(line, cwd=cwd, env=everything, capture_output=True, text=True, timeout=60)

@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test fuzz miri lint header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test fuzz miri lint header book pictures clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,12 @@ lint: setup ## Formatters, linters, type checks, and the header against its sour
 
 header: ## Write bindings-c/include/sluicegate.h anew from its source
 	@$(MAKE) --no-print-directory -C bindings-c header
+
+book: setup ## The documentation, in target/book
+	$(PYTHON) -m mkdocs build --quiet --strict
+
+pictures: wheel ## Draw the book's pictures anew, from the library as it is
+	@PYTHONPATH=tests/tools $(PYTHON) docs/tools/draw.py
 
 clean: ## Remove what was built; .venv and node_modules stay
 	cargo clean

@@ -1,7 +1,7 @@
 """A middleware for Django, and a decorator for its views.
 
     # settings.py
-    MIDDLEWARE = ["sluicegate.django.RateLimitMiddleware", ...]
+    MIDDLEWARE.insert(0, "sluicegate.django.RateLimitMiddleware")
     SLUICEGATE = {"URL": "redis://localhost:6379", "LIMIT": "100/s burst 200"}
 
     # views.py

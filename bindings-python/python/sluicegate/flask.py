@@ -39,13 +39,13 @@ CostSource = SupportsIndex | Callable[[], SupportsIndex]
 _MARK = "_sluicegate_own_limits"
 
 
-class HTTPRateLimited(TooManyRequests, RateLimited):
+class HTTPRateLimited(RateLimited, TooManyRequests):
     """A refused request: 429 with problem details, unless ``app.errorhandler(429)`` answers it."""
 
     def __init__(self, decision: Decision, problem: str) -> None:
-        response = Response(problem, HTTP_STATUS, content_type=HTTP_PROBLEM_CONTENT_TYPE)
-        TooManyRequests.__init__(self, response=response)
-        self.decision = decision
+        super().__init__(decision)
+        self.description = str(self)
+        self.response = Response(problem, HTTP_STATUS, content_type=HTTP_PROBLEM_CONTENT_TYPE)
 
 
 @dataclass

@@ -94,6 +94,88 @@ export interface Decision {
   waitMs: number
   /** Where the decision was made. */
   source: Source
+  /**
+   * Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+   * allowed, the one with the least remaining.
+   */
+  rule: number
+}
+
+/** The status of a refusal: 429, Too Many Requests. */
+export const HTTP_STATUS: number
+
+/** The `Content-Type` of {@link Limit.httpProblem}. */
+export const HTTP_PROBLEM_CONTENT_TYPE: string
+
+/** The options of {@link Limit.httpHeaders}. */
+export interface HttpHeadersOptions {
+  /**
+   * Adds the older `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which is in
+   * how many whole seconds all of it will be there again.
+   */
+  legacy?: boolean
+}
+
+/** Which header trusted proxies say the client's address in; `Forwarded` is RFC 7239's. */
+export type ForwardedHeader = 'x-forwarded-for' | 'forwarded'
+
+/** The options of a {@link ClientAddress}. An unknown name is refused with a `TypeError`. */
+export interface ClientAddressOptions {
+  /**
+   * The proxies that are trusted: addresses, networks such as `10.0.0.0/8`, or the presets `loopback`,
+   * `linklocal`, `uniquelocal` (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7) and `unix` (peers
+   * without an address, as on a Unix socket); at most 4096. None unless said. Every machine in them
+   * can choose its key, so name what your proxies have and nothing else.
+   */
+  trusted?: readonly string[]
+  /**
+   * The one header that these proxies set; `x-forwarded-for` unless said. The other is never read, as
+   * proxies pass it on unseen.
+   */
+  header?: ForwardedHeader
+  /** How many leading bits of an IPv4 address name a client, 1 to 32; 32 unless said. */
+  ipv4Prefix?: number
+  /**
+   * How many leading bits of an IPv6 address name a client, 1 to 128; 64 unless said, which is what
+   * one subscriber has.
+   */
+  ipv6Prefix?: number
+}
+
+/**
+ * Turns a request's peer and header into a key that says who the client is, and that a client can't
+ * choose.
+ *
+ * A proxy that is trusted says in a header from whom it got the request. The header is read from its
+ * end, one hop after the other, for as long as the hop that said it is trusted; the first address that
+ * is not is the client. Without trusted proxies no header is read.
+ *
+ * ```js
+ * const client = new ClientAddress({ trusted: ['loopback', '10.0.0.0/8'] })
+ * const key = client.key(request.socket.remoteAddress, request.headers[client.header])
+ * ```
+ */
+export class ClientAddress {
+  /**
+   * @throws {SluicegateError} `CONFIG` for what is none of these, and for a network of all addresses.
+   * @throws {TypeError} For an option of a wrong type.
+   */
+  constructor(options?: ClientAddressOptions)
+
+  /** The name of the header whose values {@link ClientAddress.key} wants, in lower case. */
+  readonly header: ForwardedHeader
+
+  /**
+   * Who the client is: `203.0.113.7`, or `2001:db8:1:2::/64` where a prefix groups addresses.
+   *
+   * It never fails for what they hold. What is no address in the header ends the walk at the last
+   * trusted proxy. A peer without an address is `unknown`, unless it is trusted (`unix`) and the
+   * header names a client.
+   *
+   * @param peer The address of the connection's other end, with or without port, brackets or zone.
+   * @param header The header's value, or its values in the order in which they came.
+   */
+  key(peer: string | undefined, header?: string | readonly string[]): string
 }
 
 /** The options of a limiter. An unknown name is refused with a `TypeError`. */
@@ -123,6 +205,31 @@ export interface LimiterOptions {
   maxKeys?: number
   /** A clock that is moved by hand, for tests. */
   clock?: ManualClock
+  /**
+   * Is told when something changes: the first connection, the store away and back, a table of keys
+   * that is full. Nothing is told while nothing changes, and waiting for it does not keep the process
+   * alive.
+   */
+  onEvent?: (event: LimiterEvent) => void
+}
+
+/**
+ * What changed:
+ * - `up`: the store decides, for the first time.
+ * - `out`: the store is away; calls are decided here.
+ * - `back`: the store decides again.
+ * - `full`: calls on new keys are refused because the table of keys is full; told once a minute at most.
+ */
+export type EventKind = 'up' | 'out' | 'back' | 'full'
+
+/** A change of a limiter's. */
+export interface LimiterEvent {
+  /** What changed. */
+  kind: EventKind
+  /** When. */
+  at: Date
+  /** What a log says of it, with the reason, without secrets. */
+  message: string
 }
 
 /** The options of a limit. */
@@ -156,6 +263,14 @@ export interface ReserveOptions {
   signal?: AbortSignal
 }
 
+/** The options of {@link Limit.guard}. */
+export interface GuardOptions<This = unknown, Args extends unknown[] = unknown[]> {
+  /** Who is limited, or a function of the call's arguments that says it. */
+  key: Key | ((this: This, ...args: Args) => Key | Promise<Key>)
+  /** Units that a call takes, or a function of its arguments that says it; 1 unless said. */
+  cost?: Cost | ((this: This, ...args: Args) => Cost | Promise<Cost>)
+}
+
 /** A limiter's state at a moment. */
 export interface Status {
   /** Whether the store decides. A limiter on `memory://` is always up, until it is closed. */
@@ -185,7 +300,8 @@ export class Limiter {
    * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in
    * outage mode, and joins when Redis comes.
    *
-   * @param url Where the state lives: `redis://`, `rediss://`, `redis+unix://` or
+   * @param url Where the state lives: `redis://`, `rediss://`, `redis+unix://`,
+   *   `redis+cluster://h:p,h:p`, `redis+sentinel://h:p,h:p/master` or
    * `memory://`, which it is unless said.
    * @throws {SluicegateError} `CONFIG` for a bad URL or option.
    * @throws {TypeError} For an argument of a wrong type or an unknown option.
@@ -213,6 +329,21 @@ export class Limiter {
    * @param entries `[limit, key, cost]` each; a cost of 1 may be left out.
    */
   tryAcquireAll(entries: ReadonlyArray<readonly [limit: Limit, key: Key, cost?: Cost]>): Promise<Decision>
+
+  /**
+   * {@link Limit.httpHeaders} for decisions on several limits: `[limit, decision]` each. The
+   * policies of all of them, and the longest wait.
+   */
+  httpHeaders(
+    decisions: ReadonlyArray<readonly [limit: Limit, decision: Decision]>,
+    options?: HttpHeadersOptions,
+  ): Record<string, string>
+
+  /**
+   * {@link Limit.httpProblem} for decisions on several limits: `[limit, decision]` each. It
+   * names the limits that say how long to wait; all of them, where none does.
+   */
+  httpProblem(decisions: ReadonlyArray<readonly [limit: Limit, decision: Decision]>): string
 
   /** What the limiter knows of its store and of itself. */
   status(): Status
@@ -286,6 +417,35 @@ export class Limit {
    * it is held.
    */
   hold(key: Key, options?: WaitOptions): Promise<Permit>
+
+  /**
+   * The function `fn`, held to this limit: a call that is refused rejects with {@link RateLimited},
+   * which carries the decision, and `fn` is not called.
+   *
+   * ```js
+   * const send = limit.guard(sendMail, { key: (to) => to })
+   * ```
+   *
+   * @throws {TypeError} For an argument of a wrong type or an unknown option.
+   */
+  guard<Fn extends (this: never, ...args: never[]) => unknown>(
+    fn: Fn,
+    options: GuardOptions<ThisParameterType<Fn>, Parameters<Fn>>,
+  ): (this: ThisParameterType<Fn>, ...args: Parameters<Fn>) => Promise<Awaited<ReturnType<Fn>>>
+
+  /**
+   * The header fields for a decision of this limit, by name: `RateLimit-Policy` and `RateLimit`
+   * (draft-ietf-httpapi-ratelimit-headers), and `Retry-After` in whole seconds, rounded up, where it is
+   * a refusal that time can heal. They fit every response, also one to a call that was admitted.
+   */
+  httpHeaders(decision: Decision, options?: HttpHeadersOptions): Record<string, string>
+
+  /**
+   * The body of a refusal, as JSON text: problem details (RFC 9457) of the draft's type
+   * `quota-exceeded`, with `violated-policies`. It goes with the status {@link HTTP_STATUS} and the
+   * content type {@link HTTP_PROBLEM_CONTENT_TYPE}.
+   */
+  httpProblem(decision: Decision): string
 }
 
 /**

@@ -30,6 +30,22 @@
 #define sg_options_init(options) sg_options_init_sized((options), sizeof(sg_options))
 
 /**
+ * The Content-Type of what sg_http_problem writes.
+ */
+#define SG_HTTP_PROBLEM_CONTENT_TYPE "application/problem+json"
+
+
+/**
+ * The status of a refusal: 429, Too Many Requests.
+ */
+#define SG_HTTP_STATUS 429
+
+/**
+ * A buffer of this size holds every key that sg_client_address_key writes.
+ */
+#define SG_CLIENT_ADDRESS_KEY_SIZE 64
+
+/**
  * What came of a call. The numbers never change meaning.
  */
 enum sg_result
@@ -69,6 +85,10 @@ enum sg_result
      * A defect in Sluicegate itself: report it.
      */
     SG_ERR_INTERNAL = 7,
+    /**
+     * The queue holds as many calls as it may: collect, then submit again.
+     */
+    SG_ERR_FULL = 8,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -182,6 +202,49 @@ typedef int32_t sg_on_outage;
 #endif // __cplusplus
 
 /**
+ * What changed.
+ */
+enum sg_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * The store decides, for the first time.
+     */
+    SG_EVENT_UP = 0,
+    /**
+     * The store is away; calls are decided here.
+     */
+    SG_EVENT_OUT = 1,
+    /**
+     * The store decides again.
+     */
+    SG_EVENT_BACK = 2,
+    /**
+     * Calls on new keys are refused because the table of keys is full. Told once a minute at most.
+     */
+    SG_EVENT_FULL = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum sg_event_kind sg_event_kind;
+#else
+typedef int32_t sg_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Turns a request's peer and header into a key that says who the client is, and that a client can't
+ * choose.
+ *
+ * A proxy that is trusted says in a header from whom it got the request. The header is read from its
+ * end, one hop after the other, for as long as the hop that said it is trusted; the first address that
+ * is not is the client. Without trusted proxies no header is read.
+ */
+typedef struct sg_client_address sg_client_address;
+
+/**
  * A name plus a spec: what keys are held to.
  */
 typedef struct sg_limit sg_limit;
@@ -206,6 +269,42 @@ typedef struct sg_manual_clock sg_manual_clock;
  * loses it `ttl` after the last renewal. With a manual clock nothing is renewed by itself.
  */
 typedef struct sg_permit sg_permit;
+
+/**
+ * Calls that are under way, for a program with an event loop of its own: submit calls, poll the
+ * descriptor of sg_queue_fd, and collect what has finished. None of this waits for anything.
+ *
+ * A program has one for each event loop. Any limits of any limiters may be used with it.
+ * Functions that take a queue may be called from any thread, but it is collected by one thread at
+ * a time.
+ *
+ * After a fork, the calls under way stay with the parent. The child's queue is empty and has a
+ * descriptor of its own: ask sg_queue_fd for it.
+ */
+typedef struct sg_queue sg_queue;
+
+/**
+ * A change of a limiter's.
+ */
+typedef struct sg_event {
+    /**
+     * What changed: one of sg_event_kind; later versions may add some.
+     */
+    int32_t kind;
+    /**
+     * When: microseconds since the Unix epoch.
+     */
+    int64_t at_us;
+    /**
+     * What a log says of it, with the reason, without secrets. Valid during the call.
+     */
+    const char *message;
+} sg_event;
+
+/**
+ * What sg_options.on_event is.
+ */
+typedef void (*sg_event_callback)(const struct sg_event *event, void *user_data);
 
 /**
  * The options of a limiter. sg_options_init marks all of them as not set; then set what you need.
@@ -245,6 +344,18 @@ typedef struct sg_options {
      * own there. It may be freed before the limiter is closed.
      */
     const struct sg_manual_clock *clock;
+    /**
+     * Is told when something changes: the first connection, the store away and back, a table of keys
+     * that is full. It is called on a thread of the library's that does nothing else, one event after
+     * the other; it may take its time and call the library, but must not throw. sg_limiter_close waits
+     * until it has returned, after which it is not called any more. A forked child calls it too, for
+     * its own events. NULL is not set.
+     */
+    sg_event_callback on_event;
+    /**
+     * What `on_event` gets with each event. It must be there until the limiter is closed.
+     */
+    void *user_data;
 } sg_options;
 
 /**
@@ -341,7 +452,40 @@ typedef struct sg_decision {
      * How long to wait before going on. 0 unless the decision comes from sg_reserve.
      */
     int64_t wait;
+    /**
+     * Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+     * allowed, the one with the least remaining.
+     */
+    int32_t rule;
 } sg_decision;
+
+/**
+ * A call that has finished.
+ */
+typedef struct sg_completion {
+    /**
+     * As it was given when the call was submitted.
+     */
+    uint64_t tag;
+    /**
+     * What came of the call: SG_OK, or SG_ERR_OUTAGE, SG_ERR_CLOSED or SG_ERR_INTERNAL.
+     */
+    sg_result result;
+    /**
+     * The decision. Where there is none, as `result` is not SG_OK or the call was sg_submit_reset,
+     * `retry_after` is -1 and the rest zero.
+     */
+    struct sg_decision decision;
+    /**
+     * Of sg_submit_hold: the permit, which sg_release gives back; else NULL, and also where the
+     * decision refuses.
+     */
+    struct sg_permit *permit;
+    /**
+     * What was wrong, until this queue is next collected or closed; NULL where `result` is SG_OK.
+     */
+    const char *message;
+} sg_completion;
 
 #ifdef __cplusplus
 extern "C" {
@@ -355,10 +499,17 @@ extern "C" {
 sg_result sg_options_init_sized(struct sg_options *options, size_t struct_size);
 
 /**
+ * Names a kind of event: "up", "out", "back" or "full"; "unknown" for any other number. Never NULL,
+ * valid for ever.
+ */
+const char *sg_event_kind_name(int32_t kind);
+
+/**
  * Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in outage
  * mode, and joins when Redis comes.
  *
- * `url` is one of redis://, rediss://, redis+unix:// and memory://. `options` may be NULL: nothing is set.
+ * `url` is one of redis://, rediss://, redis+unix://, redis+cluster://h:p,h:p,
+ * redis+sentinel://h:p,h:p/master and memory://. `options` may be NULL: nothing is set.
  * sg_limiter_close closes what is written to `limiter`.
  *
  * SG_ERR_CONFIG for a bad URL or option, SG_ERR_ARGUMENT for a duration out of range or options
@@ -524,6 +675,241 @@ sg_result sg_hold(const struct sg_limit *limit,
 void sg_release(struct sg_permit *permit);
 
 /**
+ * Opens a queue. sg_queue_close closes what is written to `queue`.
+ *
+ * SG_ERR_INTERNAL where the system has no more descriptors.
+ */
+sg_result sg_queue_open(struct sg_queue **queue);
+
+/**
+ * Gives up the calls that are under way and frees the queue: turns that have not come and permits
+ * that were not collected are given back, decisions that are under way are still made. Take its
+ * descriptor out of what is polled first. Permits that were collected stay. NULL is allowed.
+ */
+void sg_queue_close(struct sg_queue *queue);
+
+/**
+ * A descriptor that is readable while there is something to collect, for poll, epoll, kqueue or an
+ * event library. It is the queue's: it must not be read, written or closed. It changes in a forked
+ * child, and nowhere else. -1 where `queue` is NULL or a child has no descriptors left.
+ */
+int32_t sg_queue_fd(const struct sg_queue *queue);
+
+/**
+ * Writes what has finished to the `capacity` places at `completions`, and how many these are, from
+ * 0 on, to `count`. What does not fit is there for the next call, and the descriptor stays readable.
+ * It waits for nothing.
+ *
+ * Call it when the descriptor is readable; to poll edge-triggered, call it until `count` is
+ * less than `capacity`.
+ */
+sg_result sg_queue_collect(struct sg_queue *queue,
+                           struct sg_completion *completions,
+                           size_t capacity,
+                           size_t *count);
+
+/**
+ * Gives up the calls that were submitted with `tag` and not collected: nothing of them is
+ * collected any more, so what `tag` stands for may be freed. A turn that has not come is given
+ * back, and so is a permit; a decision that is under way is still made.
+ */
+sg_result sg_queue_cancel(struct sg_queue *queue, uint64_t tag);
+
+/**
+ * Starts sg_try_acquire. The key is copied. `tag` is anything that tells the caller which call it
+ * was, such as a number or a pointer made into one.
+ *
+ * After SG_OK, exactly one completion with `tag` is to be collected, unless it is cancelled or the
+ * queue is closed: also where the decision was there at once, and whatever happens to the store.
+ * After any other result there is none: SG_ERR_ARGUMENT and SG_ERR_UNSUPPORTED as for
+ * sg_try_acquire, SG_ERR_FULL where the queue holds 100,000 calls that were not collected.
+ */
+sg_result sg_submit_try_acquire(struct sg_queue *queue,
+                                const struct sg_limit *limit,
+                                const void *key,
+                                size_t key_len,
+                                int64_t cost,
+                                uint64_t tag);
+
+/**
+ * Starts sg_acquire, as sg_submit_try_acquire does; it is finished when the turn has come.
+ * sg_queue_cancel gives the turn up.
+ */
+sg_result sg_submit_acquire(struct sg_queue *queue,
+                            const struct sg_limit *limit,
+                            const void *key,
+                            size_t key_len,
+                            int64_t cost,
+                            int64_t timeout_us,
+                            uint64_t tag);
+
+/**
+ * Starts sg_reserve, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_reserve(struct sg_queue *queue,
+                            const struct sg_limit *limit,
+                            const void *key,
+                            size_t key_len,
+                            int64_t cost,
+                            int64_t max_wait_us,
+                            uint64_t tag);
+
+/**
+ * Starts sg_peek, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_peek(struct sg_queue *queue,
+                         const struct sg_limit *limit,
+                         const void *key,
+                         size_t key_len,
+                         uint64_t tag);
+
+/**
+ * Starts sg_refund, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_refund(struct sg_queue *queue,
+                           const struct sg_limit *limit,
+                           const void *key,
+                           size_t key_len,
+                           int64_t cost,
+                           uint64_t tag);
+
+/**
+ * Starts sg_reset, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_reset(struct sg_queue *queue,
+                          const struct sg_limit *limit,
+                          const void *key,
+                          size_t key_len,
+                          uint64_t tag);
+
+/**
+ * Starts sg_hold, as sg_submit_try_acquire does. The completion has the permit.
+ */
+sg_result sg_submit_hold(struct sg_queue *queue,
+                         const struct sg_limit *limit,
+                         const void *key,
+                         size_t key_len,
+                         int64_t timeout_us,
+                         uint64_t tag);
+
+/**
+ * Starts sg_try_acquire_all, as sg_submit_try_acquire does. The entries are copied.
+ */
+sg_result sg_submit_try_acquire_all(struct sg_queue *queue,
+                                    const struct sg_limiter *limiter,
+                                    const struct sg_entry *entries,
+                                    size_t count,
+                                    uint64_t tag);
+
+/**
+ * Writes the header fields for a decision of a limit to `buffer`, as lines that each end with CR LF:
+ * RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers), and Retry-After in whole
+ * seconds, rounded up, where it is a refusal that time can heal. They fit every response, also one to
+ * a call that was admitted. `legacy` other than 0 adds X-RateLimit-Limit, X-RateLimit-Remaining and
+ * X-RateLimit-Reset, which is in how many whole seconds all of it will be there again.
+ *
+ * The text ends with a NUL; its length without it is written to `length`, which may be NULL. Where
+ * `buffer` is NULL and `size` 0, only the length is.
+ *
+ * SG_ERR_ARGUMENT for a buffer that is too small: nothing is cut off.
+ */
+sg_result sg_http_headers(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          int32_t legacy,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * Writes the body of a refusal to `buffer`, as JSON: problem details (RFC 9457) of the draft's type
+ * "quota-exceeded", with "violated-policies". It goes with the status SG_HTTP_STATUS and the content
+ * type SG_HTTP_PROBLEM_CONTENT_TYPE.
+ *
+ * `buffer`, `size`, `length` and errors are as with sg_http_headers.
+ */
+sg_result sg_http_problem(const struct sg_limit *limit,
+                          const struct sg_decision *decision,
+                          char *buffer,
+                          size_t size,
+                          size_t *length);
+
+/**
+ * sg_http_headers for `count` decisions on several limits: the policies of all limits, and the
+ * longest wait. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_headers_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              int32_t legacy,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * sg_http_problem for `count` decisions on several limits. It names the limits that say how
+ * long to wait; all of them, where none does. Of the entries only the limits are looked at.
+ */
+sg_result sg_http_problem_all(const struct sg_limiter *limiter,
+                              const struct sg_entry *entries,
+                              const struct sg_decision *decisions,
+                              size_t count,
+                              char *buffer,
+                              size_t size,
+                              size_t *length);
+
+/**
+ * Makes one from the `count` proxies that are trusted: addresses, networks such as "10.0.0.0/8", or
+ * the presets "loopback", "linklocal", "uniquelocal" (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
+ * fc00::/7) and "unix" (peers without an address, as on a Unix socket); at most 4096. Every machine in
+ * them can choose its key, so name what your proxies have and nothing else.
+ *
+ * `header` is the one header that these proxies set, "x-forwarded-for" or "forwarded"; NULL is the
+ * first. The other is never read, as proxies pass it on unseen. `ipv4_prefix` and `ipv6_prefix` are how
+ * many leading bits of an address name a client, 1 to 32 and 1 to 128; -1 is 32 and 64.
+ * sg_client_address_free frees it.
+ *
+ * SG_ERR_CONFIG for what is none of these, and for a network of all addresses.
+ */
+sg_result sg_client_address_new(const char *const *trusted,
+                                size_t count,
+                                const char *header,
+                                int32_t ipv4_prefix,
+                                int32_t ipv6_prefix,
+                                struct sg_client_address **client);
+
+/**
+ * The name of the header whose values sg_client_address_key wants, in lower case. Valid until it is
+ * freed; NULL where `client` is.
+ */
+const char *sg_client_address_header(const struct sg_client_address *client);
+
+/**
+ * Writes who the client is to `buffer`: "203.0.113.7", or "2001:db8:1:2::/64" where a prefix groups
+ * addresses.
+ *
+ * `peer` is the address of the connection's other end, with or without port, brackets or zone; NULL
+ * where it has none. `values` are the `count` values of the header, in the order in which they came.
+ * What is no address in them ends the walk at the last trusted proxy, and is no error. A peer without
+ * an address is "unknown", unless it is trusted ("unix") and the header names a client.
+ *
+ * `buffer`, `size` and `length` are as with sg_http_headers; SG_CLIENT_ADDRESS_KEY_SIZE is always
+ * enough.
+ */
+sg_result sg_client_address_key(const struct sg_client_address *client,
+                                const char *peer,
+                                const char *const *values,
+                                size_t count,
+                                char *buffer,
+                                size_t size,
+                                size_t *length);
+
+/**
+ * Frees it. NULL is allowed.
+ */
+void sg_client_address_free(struct sg_client_address *client);
+
+/**
  * Names a store's state: "connecting", "up", "out" or "closed"; "unknown" for any other number.
  * Never NULL, valid for ever.
  */
@@ -577,8 +963,8 @@ const char *sg_source_name(int32_t source);
 const char *sg_last_error_message(void);
 
 /**
- * Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed" or
- * "internal"; "unknown" for any other number. Never NULL, valid for ever.
+ * Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed",
+ * "internal" or "full"; "unknown" for any other number. Never NULL, valid for ever.
  */
 const char *sg_result_name(int32_t result);
 

@@ -97,6 +97,34 @@ pub(crate) fn owned_text(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::new(ErrorKind::Internal, "a text holds a NUL"))
 }
 
+/// Writes a text and its NUL to a buffer of the caller's, and its length without the NUL to `length`,
+/// which may be NULL. With `buffer` NULL and `size` 0 only the length is said.
+///
+/// # Safety
+/// The caller's promise that `buffer` has `size` bytes.
+pub(crate) unsafe fn fill(buffer: *mut c_char, size: usize, length: *mut usize, text: &str) -> Result<()> {
+    let needed = text.len() + 1;
+    if !(buffer.is_null() && size == 0) {
+        if buffer.is_null() {
+            return Err(null("buffer"));
+        }
+        if size < needed {
+            let message = format!("buffer must have {needed} bytes for this text, got {size}");
+            return Err(Error::new(ErrorKind::Argument, message));
+        }
+        // SAFETY: as above, and it has room for the text and its NUL.
+        unsafe {
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+            buffer.add(text.len()).write(0);
+        }
+    }
+    // SAFETY: the caller's promise.
+    if let Some(length) = unsafe { length.as_mut() } {
+        *length = text.len();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,12 @@
 //! A decision as plain C data.
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+use std::time::Duration;
 
-use sluicegate::{Decision, Source};
+use sluicegate::{Decision, Error, ErrorKind, Result, Source};
 
-use crate::convert::{UNSET, count, micros};
+use crate::convert::{UNSET, count, micros, reference};
 
 /// Where a decision was made.
 #[repr(i32)]
@@ -41,6 +43,51 @@ pub struct sg_decision {
     pub reset_after: i64,
     /// How long to wait before going on. 0 unless the decision comes from sg_reserve.
     pub wait: i64,
+    /// Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+    /// allowed, the one with the least remaining.
+    pub rule: i32,
+}
+
+impl sg_decision {
+    /// The decision that stands there, which may be anything: the types of two fields have values
+    /// that C could bring and Rust must not see.
+    ///
+    /// # Safety
+    /// The caller's promise that there is an sg_decision.
+    pub(crate) unsafe fn read(name: &str, place: *const sg_decision) -> Result<Decision> {
+        // SAFETY: as above.
+        unsafe { reference(name, place.cast::<MaybeUninit<sg_decision>>()) }?;
+        // SAFETY: as above; read as types for which every value will do.
+        let (allowed, source) = unsafe {
+            (
+                (&raw const (*place).allowed).cast::<u8>().read(),
+                (&raw const (*place).source).cast::<i32>().read(),
+            )
+        };
+        // SAFETY: as above.
+        let [limit, remaining, retry_after, reset_after, wait] = unsafe {
+            [(*place).limit, (*place).remaining, (*place).retry_after, (*place).reset_after, (*place).wait]
+        };
+        // SAFETY: as above.
+        let rule = unsafe { (*place).rule };
+        let count = |value: i64| u64::try_from(value).ok();
+        let time = |value: i64| count(value).map(Duration::from_micros);
+        let decision = || {
+            Some(Decision {
+                allowed: allowed != 0,
+                limit: count(limit)?,
+                remaining: count(remaining)?,
+                retry_after: if retry_after == UNSET { None } else { Some(time(retry_after)?) },
+                reset_after: time(reset_after)?,
+                wait: time(wait)?,
+                source: Source::ALL.into_iter().find(|known| *known as i32 == source)?,
+                rule: usize::try_from(rule).ok()?,
+            })
+        };
+        decision().ok_or_else(|| {
+            Error::new(ErrorKind::Argument, format!("{name} must be a decision as a verb has written it"))
+        })
+    }
 }
 
 impl From<Decision> for sg_decision {
@@ -53,6 +100,7 @@ impl From<Decision> for sg_decision {
             retry_after: decision.retry_after.map_or(UNSET, micros),
             reset_after: micros(decision.reset_after),
             wait: micros(decision.wait),
+            rule: i32::try_from(decision.rule).unwrap_or(i32::MAX),
         }
     }
 }
@@ -87,8 +135,6 @@ pub extern "C" fn sg_source_name(source: i32) -> *const c_char {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -111,6 +157,7 @@ mod tests {
             reset_after: Duration::from_micros(4),
             wait: Duration::from_micros(5),
             source: Source::Lease,
+            rule: 6,
         };
         let expected = sg_decision {
             allowed: false,
@@ -120,9 +167,23 @@ mod tests {
             retry_after: 3,
             reset_after: 4,
             wait: 5,
+            rule: 6,
         };
         assert_eq!(sg_decision::from(decision), expected);
+        // SAFETY: it is there.
+        assert_eq!(unsafe { sg_decision::read("decision", &expected) }, Ok(decision));
         decision.retry_after = None;
-        assert_eq!(sg_decision::from(decision).retry_after, -1);
+        let absent = sg_decision::from(decision);
+        assert_eq!(absent.retry_after, -1);
+        // SAFETY: it is there.
+        assert_eq!(unsafe { sg_decision::read("decision", &absent) }, Ok(decision));
+    }
+
+    #[test]
+    fn what_is_no_decision_is_refused() {
+        let bytes = MaybeUninit::<[u8; size_of::<sg_decision>()]>::new([0xff; _]);
+        // SAFETY: the place is as large as a decision.
+        let error = unsafe { sg_decision::read("decision", bytes.as_ptr().cast()) }.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Argument);
     }
 }

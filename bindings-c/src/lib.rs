@@ -11,12 +11,20 @@
 #![allow(non_camel_case_types, reason = "these are the names that C sees")]
 #![allow(clippy::missing_safety_doc, reason = "the promise is the same for all and stands above")]
 
+pub mod address;
+mod call;
 pub mod clock;
 mod convert;
 pub mod decision;
+pub mod event;
+pub mod http;
 pub mod limit;
 pub mod limiter;
 pub mod options;
 pub mod permit;
+pub mod queue;
 pub mod result;
 pub mod status;
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
-use sluicegate::argument::cost_from_int;
-use sluicegate::{ErrorKind, Limiter, Result};
+use sluicegate::{ErrorKind, Limiter};
 
-use crate::convert::{array, key, out, reference, text};
+use crate::call;
+use crate::convert::{out, reference, text};
 use crate::decision::sg_decision;
 use crate::limit::{no_decision, sg_limit};
 use crate::options::sg_options;
@@ -18,7 +18,8 @@ pub struct sg_limiter(pub(crate) Limiter);
 /// Opens a limiter. It waits for nothing: one that is opened while Redis is down decides in outage
 /// mode, and joins when Redis comes.
 ///
-/// `url` is one of redis://, rediss://, redis+unix:// and memory://. `options` may be NULL: nothing is set.
+/// `url` is one of redis://, rediss://, redis+unix://, redis+cluster://h:p,h:p,
+/// redis+sentinel://h:p,h:p/master and memory://. `options` may be NULL: nothing is set.
 /// sg_limiter_close closes what is written to `limiter`.
 ///
 /// SG_ERR_CONFIG for a bad URL or option, SG_ERR_ARGUMENT for a duration out of range or options
@@ -31,8 +32,9 @@ pub unsafe extern "C" fn sg_limiter_open(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (url, options, limiter) =
-            unsafe { (text("url", url, ErrorKind::Config)?, options.as_ref(), out("limiter", limiter)?) };
+        let (url, options, limiter) = unsafe {
+            (text("url", url, ErrorKind::Config)?, sg_options::read(options)?, out("limiter", limiter)?)
+        };
         let mut builder = Limiter::builder().url(url);
         if let Some(options) = options {
             // SAFETY: the caller's promise.
@@ -95,16 +97,10 @@ pub unsafe extern "C" fn sg_try_acquire_all(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (limiter, entries, decision) = unsafe {
-            (reference("limiter", limiter)?, array("entries", entries, count)?, out("decision", decision)?)
+        let (limiter, decision, parts) = unsafe {
+            (reference("limiter", limiter)?, out("decision", decision)?, call::parts(entries, count)?)
         };
-        let parts = entries.iter().map(|entry| {
-            // SAFETY: the caller's promise.
-            let (limit, key) =
-                unsafe { (reference("entries[].limit", entry.limit)?, key(entry.key, entry.key_len)?) };
-            Ok((limit.limit.clone(), key.to_vec(), cost_from_int(entry.cost.into())?))
-        });
-        let answer = limiter.0.submit_all(parts.collect::<Result<_>>()?).wait()?;
+        let answer = limiter.0.submit_all(parts).wait()?;
         decision.write(answer.decision().ok_or_else(no_decision)?.into());
         Ok(())
     })

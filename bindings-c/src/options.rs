@@ -1,13 +1,15 @@
 //! The options of a limiter, each of which may be left to core.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
 use sluicegate::argument::{duration_from_micros, max_keys_from_int};
 use sluicegate::{Builder, Error, ErrorKind, OnOutage, Result};
 
 use crate::clock::sg_manual_clock;
-use crate::convert::{UNSET, out, reference, text};
+use crate::convert::{UNSET, reference, text};
+use crate::event::{Listener, sg_event_callback};
 use crate::result::{guard, sg_result};
 
 /// What a limit does while the store can't be reached.
@@ -48,6 +50,14 @@ pub struct sg_options {
     /// A clock that is moved by hand, for tests. NULL is not set: the machine's own, and Redis's
     /// own there. It may be freed before the limiter is closed.
     pub clock: *const sg_manual_clock,
+    /// Is told when something changes: the first connection, the store away and back, a table of keys
+    /// that is full. It is called on a thread of the library's that does nothing else, one event after
+    /// the other; it may take its time and call the library, but must not throw. sg_limiter_close waits
+    /// until it has returned, after which it is not called any more. A forked child calls it too, for
+    /// its own events. NULL is not set.
+    pub on_event: sg_event_callback,
+    /// What `on_event` gets with each event. It must be there until the limiter is closed.
+    pub user_data: *mut c_void,
 }
 
 const NOTHING_SET: sg_options = sg_options {
@@ -58,7 +68,12 @@ const NOTHING_SET: sg_options = sg_options {
     max_keys: UNSET,
     on_outage: UNSET as i32,
     clock: ptr::null(),
+    on_event: None,
+    user_data: ptr::null_mut(),
 };
+
+/// The sizes that the struct has had: a caller has one of them, and what is beyond is not its own.
+const SIZES: [usize; 2] = [offset_of!(sg_options, on_event), size_of::<sg_options>()];
 
 /// What sg_options_init calls with the size that the caller was compiled with.
 ///
@@ -67,25 +82,25 @@ const NOTHING_SET: sg_options = sg_options {
 pub unsafe extern "C" fn sg_options_init_sized(options: *mut sg_options, struct_size: usize) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let options = unsafe { out("options", options) }?;
+        unsafe { reference("options", options.cast::<MaybeUninit<u8>>()) }?;
         check_size(struct_size)?;
-        options.write(NOTHING_SET);
+        let nothing = sg_options { struct_size, ..NOTHING_SET };
+        // SAFETY: the caller's promise: it has as many bytes.
+        unsafe {
+            options.cast::<u8>().copy_from_nonoverlapping((&raw const nothing).cast(), struct_size);
+        }
         Ok(())
     })
 }
 
-/// A later version that has grown the struct must go on taking this size, and must then neither
-/// read nor write beyond it.
 fn check_size(struct_size: usize) -> Result<()> {
-    if struct_size == NOTHING_SET.struct_size {
+    if SIZES.contains(&struct_size) {
         return Ok(());
     }
+    let sizes = SIZES.map(|size| size.to_string()).join(" or ");
     Err(Error::new(
         ErrorKind::Argument,
-        format!(
-            "options.struct_size must be {}, got {struct_size}; call sg_options_init first",
-            NOTHING_SET.struct_size
-        ),
+        format!("options.struct_size must be {sizes}, got {struct_size}; call sg_options_init first"),
     ))
 }
 
@@ -97,12 +112,31 @@ pub(crate) fn on_outage(number: i32) -> Result<OnOutage> {
 }
 
 impl sg_options {
+    /// The options that stand there, in whatever version of the struct; `None` where the pointer is
+    /// NULL.
+    ///
+    /// # Safety
+    /// The caller's promise that there are as many bytes as `struct_size` says.
+    pub(crate) unsafe fn read(options: *const sg_options) -> Result<Option<sg_options>> {
+        if options.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: as above; every version begins with its size.
+        let struct_size = unsafe { (&raw const (*options).struct_size).read() };
+        check_size(struct_size)?;
+        let mut read = NOTHING_SET;
+        // SAFETY: as above, and ours is the longest.
+        unsafe {
+            (&raw mut read).cast::<u8>().copy_from_nonoverlapping(options.cast(), struct_size);
+        }
+        Ok(Some(read))
+    }
+
     /// Passes on what is set.
     ///
     /// # Safety
     /// The caller's promise for what the fields point to.
     pub(crate) unsafe fn apply(&self, mut builder: Builder) -> Result<Builder> {
-        check_size(self.struct_size)?;
         if !self.prefix.is_null() {
             // SAFETY: as above.
             builder = builder.prefix(unsafe { text("prefix", self.prefix, ErrorKind::Config) }?);
@@ -123,6 +157,10 @@ impl sg_options {
             // SAFETY: as above.
             builder = builder.clock(&unsafe { reference("clock", self.clock) }?.0);
         }
+        if let Some(callback) = self.on_event {
+            let listener = Listener { callback, user_data: self.user_data };
+            builder = builder.on_event(move |event| listener.tell(event));
+        }
         Ok(builder)
     }
 }
@@ -130,6 +168,25 @@ impl sg_options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_caller_with_an_older_struct_keeps_its_bytes() {
+        for size in SIZES {
+            let mut place = MaybeUninit::<sg_options>::uninit();
+            let options = place.as_mut_ptr();
+            // SAFETY: there are as many bytes.
+            unsafe { options.write_bytes(0xa5, 1) };
+            // SAFETY: there are as many bytes.
+            assert_eq!(unsafe { sg_options_init_sized(options, size) }, sg_result::SG_OK);
+            // SAFETY: all of them were written.
+            let bytes = unsafe { std::slice::from_raw_parts(options.cast::<u8>(), size_of::<sg_options>()) };
+            assert!(bytes[size..].iter().all(|byte| *byte == 0xa5));
+            // SAFETY: as above.
+            let read = unsafe { sg_options::read(options) }.unwrap().unwrap();
+            assert_eq!(read.struct_size, size);
+            assert!(read.on_event.is_none() && read.user_data.is_null() && read.prefix.is_null());
+        }
+    }
 
     #[test]
     fn every_mode_has_its_number() {

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::{env, fs};
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 8] = ["options", "limiter", "limit", "permit", "status", "clock", "decision", "result"];
+const SOURCES: [&str; 12] = [
+    "options", "event", "limiter", "limit", "permit", "queue", "http", "address", "status", "clock",
+    "decision", "result",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

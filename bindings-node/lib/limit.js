@@ -1,19 +1,26 @@
 'use strict'
 
 const binary = require('./native.js')
-const { typeError } = require('./error.js')
+const { guard, typeError } = require('./error.js')
 const { abortSignal, options } = require('./options.js')
+const { guarded } = require('./guard.js')
 const { promise } = require('./port.js')
+const { fields } = require('./http.js')
+const { numbers } = require('./record.js')
 
 const { Verb } = binary
+
+// Whoever has a limit hears of its limiter's events, even if nothing else refers to the limiter.
+const listeners = new WeakMap()
 
 class Limit {
   #native
   #submit
 
-  constructor(native) {
+  constructor(native, listener = undefined) {
     if (!(native instanceof binary.Limit)) throw typeError('a limit is made by limiter.limit(name, spec)')
     this.#native = native
+    listeners.set(this, listener)
     this.#submit = native.submitter()
     this.name = native.name
     this.spec = native.spec
@@ -46,6 +53,21 @@ class Limit {
 
   hold(key, given = undefined) {
     return this.#wait(Verb.Hold, 'timeoutMs', key, 1, given)
+  }
+
+  httpHeaders(decision, given = undefined) {
+    const { legacy = false } = options(given, 'legacy')
+    const cells = numbers(decision)
+    return fields(guard(() => this.#native.httpHeaders(cells, Boolean(legacy))))
+  }
+
+  httpProblem(decision) {
+    const cells = numbers(decision)
+    return guard(() => this.#native.httpProblem(cells))
+  }
+
+  guard(fn, given) {
+    return guarded(this, fn, given)
   }
 
   #wait(verb, longest, key, cost, given) {

@@ -10,7 +10,7 @@ const { SHAPE, WIDTH, decision, shapeOf } = require('./record.js')
 const ROWS = 256
 const cells = new Float64Array(ROWS * WIDTH)
 const calls = new Map()
-const port = new native.Port(cells, drain)
+const port = new native.Port(cells, drain, tell)
 
 function drain() {
   let written
@@ -94,4 +94,27 @@ function giveUp(signal) {
   }
 }
 
-module.exports = { port, promise }
+// Who listens to which limiter's events. Kept weakly: a limiter that nothing refers to closes.
+const listeners = new Map()
+const gone = new FinalizationRegistry((number) => listeners.delete(number))
+let lastNumber = 0
+
+/** The number by which the port tells of a listener's events. */
+function listen(listener) {
+  lastNumber += 1
+  listeners.set(lastNumber, new WeakRef(listener))
+  gone.register(listener, lastNumber)
+  return lastNumber
+}
+
+function tell() {
+  for (const number of port.takeEventful()) {
+    const listener = listeners.get(number)?.deref()
+    for (const { kind, at, message } of listener?.takeEvents() ?? []) {
+      // On its own, so that what it throws is an uncaught exception and stops no other.
+      queueMicrotask(() => listener.onEvent({ kind, at: new Date(at), message }))
+    }
+  }
+}
+
+module.exports = { listen, port, promise }

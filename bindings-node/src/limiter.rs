@@ -35,18 +35,36 @@ pub struct Status {
     pub deny_cache_keys: f64,
 }
 
+/// A change.
+#[napi(object, object_from_js = false)]
+pub struct Event {
+    /// A word.
+    pub kind: String,
+    /// Milliseconds since the Unix epoch.
+    pub at: f64,
+    /// What a log says of it.
+    pub message: String,
+}
+
 /// Core's limiter.
 #[napi]
 pub struct Limiter {
-    core: sluicegate::Limiter,
+    pub(crate) core: sluicegate::Limiter,
     port: Rc<Inner>,
 }
 
 #[napi]
 impl Limiter {
-    /// Opens a limiter. What is not given is not passed on: the defaults are core's.
+    /// Opens a limiter. What is not given is not passed on: the defaults are core's. `eventful` is the
+    /// number by which the port tells of its events, if anybody listens.
     #[napi(constructor, catch_unwind)]
-    pub fn new(port: &Port, url: Unknown, options: Object, clock: Option<&ManualClock>) -> Result<Self> {
+    pub fn new(
+        port: &Port,
+        url: Unknown,
+        options: Object,
+        clock: Option<&ManualClock>,
+        eventful: Option<f64>,
+    ) -> Result<Self> {
         let option = |name: &str| options.get_named_property_unchecked::<Unknown>(name).map_err(broken);
         let duration = |name: &str| {
             convert::number(name, &option(name)?).and_then(|value| {
@@ -74,6 +92,9 @@ impl Limiter {
         }
         if let Some(clock) = clock {
             builder = builder.clock(&clock.core);
+        }
+        if let Some(limiter) = eventful {
+            builder = builder.on_event(port.inner.on_event(limiter));
         }
         Ok(Limiter { core: builder.open().map_err(thrown)?, port: Rc::clone(&port.inner) })
     }
@@ -121,6 +142,17 @@ impl Limiter {
             refused_full: status.refused_full as f64,
             deny_cache_keys: status.deny_cache_keys as f64,
         }
+    }
+
+    /// What has happened since this was last asked.
+    #[napi(catch_unwind)]
+    pub fn take_events(&self) -> Vec<Event> {
+        let event = |event: sluicegate::Event| Event {
+            kind: event.kind.as_str().to_owned(),
+            at: event.at.duration_since(UNIX_EPOCH).map_or(0.0, convert::to_millis),
+            message: event.message,
+        };
+        self.core.take_events().into_iter().map(event).collect()
     }
 
     /// Leaves the store.

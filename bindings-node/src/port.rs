@@ -23,9 +23,25 @@ type Ready = ThreadsafeFunction<(), (), (), Status, false, true>;
 struct Mail {
     queue: Mutex<Vec<(u64, sluicegate::Result<Answer>)>>,
     ready: Ready,
+    /// The limiters that have something to tell.
+    eventful: Mutex<Vec<u64>>,
+    tell: Ready,
 }
 
 impl Mail {
+    /// Has JavaScript ask that limiter what has happened. It does not keep the process alive.
+    fn put_eventful(&self, limiter: u64) {
+        let mut eventful = self.eventful.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = eventful.is_empty();
+        if !eventful.contains(&limiter) {
+            eventful.push(limiter);
+        }
+        drop(eventful);
+        if first {
+            self.tell.call((), ThreadsafeFunctionCallMode::NonBlocking);
+        }
+    }
+
     fn put(&self, token: u64, answer: sluicegate::Result<Answer>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let first = queue.is_empty();
@@ -62,11 +78,16 @@ pub(crate) struct Inner {
 
 #[napi]
 impl Port {
-    /// A port that writes to `cells` and calls `ready` when there is something to drain.
+    /// A port that writes to `cells` and calls `ready` when there is something to drain, and `tell`
+    /// when limiters have something to tell.
     #[napi(constructor, catch_unwind)]
-    pub fn new(cells: Float64Array, ready: Function<(), ()>) -> Result<Self> {
-        let ready = ready.build_threadsafe_function::<()>().weak::<true>().callee_handled::<false>();
-        let mail = Mail { queue: Mutex::default(), ready: ready.build().map_err(broken)? };
+    pub fn new(cells: Float64Array, ready: Function<(), ()>, tell: Function<(), ()>) -> Result<Self> {
+        let weak = |function: Function<(), ()>| {
+            let built = function.build_threadsafe_function::<()>().weak::<true>().callee_handled::<false>();
+            built.build().map_err(broken)
+        };
+        let (queue, eventful) = (Mutex::default(), Mutex::default());
+        let mail = Mail { queue, ready: weak(ready)?, eventful, tell: weak(tell)? };
         let inner = Inner {
             mail: Arc::new(mail),
             cells: RefCell::new(cells),
@@ -83,6 +104,13 @@ impl Port {
     #[napi(catch_unwind)]
     pub fn drain(&self, env: Env) -> u32 {
         self.inner.drain(env)
+    }
+
+    /// The limiters that have something to tell, by the numbers that JavaScript gave them.
+    #[napi(catch_unwind)]
+    pub fn take_eventful(&self) -> Vec<f64> {
+        let mut eventful = self.inner.mail.eventful.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *eventful).into_iter().map(|limiter| limiter as f64).collect()
     }
 
     /// Gives a call up: its answer never comes.
@@ -111,6 +139,12 @@ impl Port {
 }
 
 impl Inner {
+    /// What tells JavaScript that a limiter has something to tell.
+    pub(crate) fn on_event(&self, limiter: f64) -> impl Fn(&sluicegate::Event) + Send + Sync + 'static {
+        let mail = Arc::clone(&self.mail);
+        move |_| mail.put_eventful(limiter as u64)
+    }
+
     /// Writes the record of a call that is decided, or failed, and returns 0; else returns the
     /// token under which the record will come.
     pub(crate) fn start(&self, env: Env, submitted: Result<Submitted>) -> f64 {

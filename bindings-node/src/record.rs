@@ -1,15 +1,17 @@
 //! An answer as a row of numbers, because an object costs ten times as much to make from here.
 //! `lib/record.js` reads it.
 
-use sluicegate::{Answer, Decision, Error, ErrorKind};
+use sluicegate::{Answer, Decision, Error, ErrorKind, Source, argument};
 
 use crate::convert::to_millis;
 use crate::error::{Result, Thrown, thrown};
 
 /// Numbers in a record: the call's token, a tag, and the five numbers of a decision.
 pub(crate) const WIDTH: usize = 7;
+const SHAPE_AT: u32 = 8;
 
-/// What a tag carries beside the source (bits 0 to 2) and `allowed` (bit 3), from bit 4 on.
+/// What a tag carries beside the source (bits 0 to 2), `allowed` (bit 3) and the rule (bits 4 to 7),
+/// from bit 8 on.
 #[derive(Clone, Copy)]
 enum Shape {
     /// A decision.
@@ -46,7 +48,7 @@ pub(crate) fn write(cells: &mut [f64], token: f64, answer: Result<Answer>) -> Op
         Err(error) => (Shape::Error, None, Some(Extra::Error(error))),
     };
     cells[0] = token;
-    cells[1] = f64::from((shape as u32) << 4);
+    cells[1] = f64::from((shape as u32) << SHAPE_AT);
     if let Some(decision) = decision {
         cells[1] += f64::from(tag(&decision));
         cells[2..WIDTH].copy_from_slice(&numbers(&decision));
@@ -55,7 +57,26 @@ pub(crate) fn write(cells: &mut [f64], token: f64, answer: Result<Answer>) -> Op
 }
 
 fn tag(decision: &Decision) -> u32 {
-    decision.source as u32 | u32::from(decision.allowed) << 3
+    // A spec has 8 rules at most.
+    decision.source as u32 | u32::from(decision.allowed) << 3 | (decision.rule as u32 & 15) << 4
+}
+
+/// The decision that `lib/record.js` read from such a tag and five numbers.
+pub(crate) fn decision(cells: &[f64]) -> Option<Decision> {
+    let [tag, limit, remaining, retry_after, reset_after, wait] = *cells.first_chunk()?;
+    let whole = |value: f64| if value.fract() == 0.0 { argument::cost_from_float(value).ok() } else { None };
+    let time = |value| argument::time_from_millis("", value).ok();
+    let tag = whole(tag)?;
+    Some(Decision {
+        allowed: tag & 8 != 0,
+        limit: whole(limit)?,
+        remaining: whole(remaining)?,
+        retry_after: if retry_after == -1.0 { None } else { Some(time(retry_after)?) },
+        reset_after: time(reset_after)?,
+        wait: time(wait)?,
+        source: *Source::ALL.get((tag & 7) as usize)?,
+        rule: (tag >> 4 & 15) as usize,
+    })
 }
 
 /// All whole numbers of core's are below 2^53, so a double holds them exactly.
@@ -73,8 +94,6 @@ fn numbers(decision: &Decision) -> [f64; WIDTH - 2] {
 mod tests {
     use std::time::Duration;
 
-    use sluicegate::Source;
-
     use super::*;
 
     #[test]
@@ -90,14 +109,31 @@ mod tests {
                     reset_after: Duration::from_micros(1),
                     wait: Duration::ZERO,
                     source,
+                    rule: place,
                 };
                 let mut cells = [0.0; WIDTH];
                 assert!(write(&mut cells, 9.0, Ok(Answer::Decision(decision))).is_none());
-                let tag = place as f64 + if allowed { 8.0 } else { 0.0 };
+                let tag = place as f64 * 17.0 + if allowed { 8.0 } else { 0.0 };
                 let retry_after = if allowed { -1.0 } else { 1.5 };
                 assert_eq!(cells, [9.0, tag, 5.0, 3.0, retry_after, 0.001, 0.0]);
+                assert_eq!(super::decision(&cells[1..]), Some(decision));
             }
         }
+    }
+
+    #[test]
+    fn what_is_no_decision_is_none() {
+        let good = [8.0, 5.0, 3.0, -1.0, 1.0, 0.0];
+        assert!(decision(&good).is_some());
+        for place in 0..good.len() {
+            for bad in [f64::NAN, f64::INFINITY, -2.0, 1e300] {
+                let mut cells = good;
+                cells[place] = bad;
+                assert_eq!(decision(&cells), None, "{cells:?}");
+            }
+        }
+        assert_eq!(decision(&good[1..]), None);
+        assert_eq!(decision(&[7.0, 5.0, 3.0, -1.0, 1.0, 0.0]), None);
     }
 
     #[test]
@@ -108,7 +144,7 @@ mod tests {
             assert!(
                 matches!(extra, Some(Extra::Error(error)) if error.status.as_ref() == crate::error::code(kind))
             );
-            assert_eq!(cells[1], f64::from((Shape::Error as u32) << 4));
+            assert_eq!(cells[1], f64::from((Shape::Error as u32) << SHAPE_AT));
             assert_eq!(crate::error::code(kind).to_ascii_lowercase(), kind.as_str());
         }
     }

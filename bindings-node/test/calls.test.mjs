@@ -21,6 +21,7 @@ for (const { source, url } of stores) {
         retryAfterMs: null,
         resetAfterMs: 1000,
         waitMs: 0,
+        rule: 0,
         source,
       })
       clock.advance(0.001)

@@ -22,10 +22,14 @@ const classes = new Map()
 const interfaces = new Map()
 /** @type {Map<string, ts.TypeAliasDeclaration>} */
 const aliases = new Map()
+/** @type {Set<string>} */
+const constants = new Set()
 for (const statement of declarations.statements) {
   if (ts.isClassDeclaration(statement) && statement.name) classes.set(statement.name.text, statement)
   else if (ts.isInterfaceDeclaration(statement)) interfaces.set(statement.name.text, statement)
   else if (ts.isTypeAliasDeclaration(statement)) aliases.set(statement.name.text, statement)
+  else if (ts.isVariableStatement(statement))
+    for (const { name } of statement.declarationList.declarations) constants.add(name.getText())
   else assert.fail(`a declaration that is not looked at: ${statement.getText()}`)
 }
 
@@ -61,8 +65,8 @@ function label(name) {
   return String(name)
 }
 
-test('every class is exported, and nothing else is', () => {
-  assert.deepEqual([...classes.keys()].sort(), Object.keys(sluicegate).sort())
+test('every class and constant is exported, and nothing else is', () => {
+  assert.deepEqual([...classes.keys(), ...constants].sort(), Object.keys(sluicegate).sort())
 })
 
 test('every class has the members that are declared, and no others', async () => {
@@ -74,6 +78,7 @@ test('every class has the members that are declared, and no others', async () =>
     Limit: limit,
     Permit: permit,
     ManualClock: new ManualClock(),
+    ClientAddress: new sluicegate.ClientAddress(),
     SluicegateError: new sluicegate.SluicegateError('SPEC', ''),
   }
   for (const [name, object] of Object.entries(objects)) {
@@ -107,6 +112,9 @@ test('options are those that are declared', async () => {
     ['WaitOptions', () => limit.acquire('k', unknown)],
     ['WaitOptions', () => limit.hold('k', unknown)],
     ['ReserveOptions', () => limit.reserve('k', unknown)],
+    ['ClientAddressOptions', () => new sluicegate.ClientAddress(unknown)],
+    ['GuardOptions', () => limit.guard(() => {}, unknown)],
+    ['HttpHeadersOptions', () => limiter.httpHeaders([], unknown)],
   ]
   for (const [name, take] of takers) {
     await assert.rejects(
@@ -123,8 +131,58 @@ test('options are those that are declared', async () => {
   }
 })
 
+test('every part exports what it declares, and takes the options that it declares', async () => {
+  /** @param {string} name */
+  const source = (name) => {
+    const file = fileURLToPath(new URL(`../frameworks/${name}.d.ts`, import.meta.url))
+    return ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
+  }
+  /** @param {string} file @param {string} name */
+  const members = (file, name) => {
+    const found = source(file).statements.find(
+      (each) => ts.isInterfaceDeclaration(each) && each.name.text === name,
+    )
+    assert.ok(found && ts.isInterfaceDeclaration(found), name)
+    for (const member of found.members)
+      assert.ok(ts.getJSDocCommentsAndTags(member).length > 0, member.getText())
+    return found.members.map((member) => member.name?.getText()).sort()
+  }
+  for (const part of ['express', 'fastify', 'koa', 'hono', 'fetch']) {
+    const declared = source(part).statements.flatMap((each) => {
+      if (ts.isFunctionDeclaration(each)) return [String(each.name?.text)]
+      if (ts.isExportAssignment(each)) return ['default']
+      return ts.isVariableStatement(each)
+        ? each.declarationList.declarations.map((one) => one.name.getText())
+        : []
+    })
+    assert.deepEqual(Object.keys(load(`../frameworks/${part}.js`)).sort(), declared.sort(), part)
+  }
+  const limit = new Limiter().limit('a', '1/s')
+  const takers = /** @type {const} */ ([
+    ['shared', 'RateLimitOptions', load('../frameworks/express.js').rateLimit],
+    ['fetch', 'RateLimitedFetchOptions', load('../frameworks/fetch.js').rateLimitedFetch],
+  ])
+  for (const [file, name, take] of takers) {
+    assert.throws(
+      () => take({ limit, unknown: 1 }),
+      (/** @type {Error} */ error) => {
+        assert.deepEqual(
+          error.message
+            .match(/only (.*)$/)?.[1]
+            ?.split(', ')
+            .sort(),
+          members(file, name),
+        )
+        return true
+      },
+    )
+  }
+})
+
 test("the words are the core's", () => {
-  const { codes, sources, onOutage, states } = words()
+  const { codes, sources, onOutage, states, forwardedHeaders, events } = words()
+  assert.deepEqual(union('EventKind'), [...events].sort())
+  assert.deepEqual(union('ForwardedHeader'), [...forwardedHeaders].sort())
   assert.deepEqual(union('ErrorCode'), [...codes, 'RATE_LIMITED'].sort())
   assert.deepEqual(union('Source'), [...sources].sort())
   assert.deepEqual(union('OnOutage'), [...onOutage].sort())
@@ -135,8 +193,11 @@ test('every source comes out of a record, and every mode goes in', () => {
   const { sources, onOutage } = words()
   for (const [place, source] of sources.entries()) {
     for (const allowed of [false, true]) {
-      const tag = place + (allowed ? 8 : 0)
-      assert.deepEqual(record.decision([tag, 5, 4, allowed ? -1 : 1.5, 2, 3], 0), {
+      const tag = place * 17 + (allowed ? 8 : 0)
+      const cells = [tag, 5, 4, allowed ? -1 : 1.5, 2, 3]
+      const decision = record.decision(cells, 0)
+      assert.deepEqual(record.numbers(decision), cells)
+      assert.deepEqual(decision, {
         allowed,
         limit: 5,
         remaining: 4,
@@ -144,6 +205,7 @@ test('every source comes out of a record, and every mode goes in', () => {
         resetAfterMs: 2,
         waitMs: 3,
         source,
+        rule: place,
       })
     }
   }

@@ -1,15 +1,19 @@
 //! The verbs for asyncio.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 use sluicegate as core;
 
-use crate::answer::Status;
+use crate::answer::{Decision, Status};
 use crate::argument::{Cost, Key, Keys, Options, Seconds, Text, entries, limit, longest, wrong_type};
 use crate::call::{Call, Start};
 use crate::clock::ManualClock;
 use crate::error::{IntoPyResult, guard};
+use crate::http::{self, Decisions};
+use crate::log::{self, Loops, Watched};
 
 /// A store, its connections and its limits: what a process opens once.
 ///
@@ -17,7 +21,8 @@ use crate::error::{IntoPyResult, guard};
 /// a fork. Opening waits for nothing: a limiter that is opened while Redis is down decides in
 /// outage mode, and joins when Redis comes. As an async context manager it is closed on exit.
 ///
-/// url: ``redis://``, ``rediss://``, ``redis+unix://`` or ``memory://``, which is the
+/// url: ``redis://``, ``rediss://``, ``redis+unix://``, ``redis+cluster://h:p,h:p``,
+///     ``redis+sentinel://h:p,h:p/master`` or ``memory://``, which is the
 ///     default.
 /// prefix: what all keys in Redis begin with, 1 to 128 bytes without braces or spaces; ``"sg"``
 ///     unless said. Limiters with one URL and prefix share their limits.
@@ -30,9 +35,20 @@ use crate::error::{IntoPyResult, guard};
 ///     unless said.
 /// clock: a ``ManualClock``, for tests.
 ///
+/// What changes goes to the logger ``sluicegate`` of ``logging``: warnings when the store is away and
+/// when ``max_keys`` refuses new keys, info when the store is there first and when it is back. It is
+/// logged by the next call or ``status()``, or by an event loop that has awaited a call, at once.
+///
 /// Raises ``ConfigError`` for a bad URL or option.
 #[pyclass(frozen, name = "Limiter", module = "sluicegate.aio")]
-pub(crate) struct Limiter(core::Limiter);
+pub(crate) struct Limiter(Arc<Watched>);
+
+fn core_limit(object: &Bound<'_, PyAny>) -> PyResult<core::Limit> {
+    match object.cast::<Limit>() {
+        Ok(limit) => Ok(limit.get().limit.clone()),
+        Err(_) => Err(wrong_type("an entry must name a sluicegate.aio.Limit", object)),
+    }
+}
 
 #[pymethods]
 impl Limiter {
@@ -51,7 +67,13 @@ impl Limiter {
         clock: Option<PyRef<'_, ManualClock>>,
     ) -> PyResult<Self> {
         let options = Options { url, prefix, timeout, on_outage, deny_cache, max_keys, clock };
-        guard(py, || options.open().map(Limiter).into_py(py))
+        guard(py, || {
+            let loops = Arc::new(Loops::default());
+            let woken = Arc::clone(&loops);
+            let builder = core::Limiter::builder().on_event(move |_| woken.wake());
+            let limiter = options.open(builder).into_py(py)?;
+            Ok(Limiter(Arc::new(Watched { limiter, loops })))
+        })
     }
 
     /// A limit: a name that all processes share, and a spec such as ``"100/s burst 200"``.
@@ -68,7 +90,10 @@ impl Limiter {
         spec: Text<'_>,
         on_outage: Option<Text<'_>>,
     ) -> PyResult<Limit> {
-        guard(py, || limit(&self.0, name.0, spec.0, on_outage).map(Limit).into_py(py))
+        guard(py, || {
+            let limit = limit(&self.0.limiter, name.0, spec.0, on_outage).into_py(py)?;
+            Ok(Limit { limit, watched: Arc::clone(&self.0) })
+        })
     }
 
     /// Take from several limits or from none, in one atomic step: ``(limit, key, cost)`` tuples, 1
@@ -79,16 +104,36 @@ impl Limiter {
     /// Raises ``ArgumentError`` for a bad cost or key, a bad number of entries, or one that names a
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.
     fn try_acquire_all(&self, entries: &Bound<'_, PyAny>) -> PyResult<Call> {
-        let parts = self::entries(entries, |object| match object.cast::<Limit>() {
-            Ok(limit) => Ok(limit.get().0.clone()),
-            Err(_) => Err(wrong_type("an entry must name a sluicegate.aio.Limit", object)),
-        })?;
-        Ok(Call::new("try_acquire_all", Start::All(self.0.clone(), parts)))
+        let parts = self::entries(entries, core_limit)?;
+        Ok(Call::new("try_acquire_all", Start::All(Arc::clone(&self.0), parts)))
+    }
+
+    /// ``Limit.http_headers`` for decisions on several limits: ``(limit, decision)`` tuples. The
+    /// policies of all of them, and the longest wait.
+    #[pyo3(signature = (decisions, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decisions: &Bound<'py, PyAny>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || http::to_dict(py, self.0.limiter.http_headers(&decisions.each()), legacy))
+    }
+
+    /// ``Limit.http_problem`` for decisions on several limits: ``(limit, decision)`` tuples. It names
+    /// the limits that say how long to wait; all of them, where none does.
+    fn http_problem(&self, py: Python<'_>, decisions: &Bound<'_, PyAny>) -> PyResult<String> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || Ok(self.0.limiter.http_problem(&decisions.each())))
     }
 
     /// What the limiter knows of its store and of itself. There is nothing to await.
     fn status(&self, py: Python<'_>) -> PyResult<Status> {
-        guard(py, || Ok(Status(self.0.status())))
+        guard(py, || {
+            log::drain(py, &self.0.limiter);
+            Ok(Status(self.0.limiter.status()))
+        })
     }
 
     /// Leave the store and close the connections, at once: whether the result is awaited makes no
@@ -96,7 +141,7 @@ impl Limiter {
     /// limiter that nothing refers to closes by itself.
     fn close(&self, py: Python<'_>) -> PyResult<Call> {
         guard(py, || {
-            self.0.close();
+            self.0.limiter.close();
             Ok(Call::done("close", py.None()))
         })
     }
@@ -111,7 +156,7 @@ impl Limiter {
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        format!("{:?}", self.0.limiter)
     }
 }
 
@@ -123,12 +168,16 @@ impl Limiter {
 /// algorithm, ``OutageError`` under ``on_outage="raise"``, and ``ClosedError``. A refusal is no
 /// error but a decision that is false.
 #[pyclass(frozen, name = "Limit", module = "sluicegate.aio")]
-pub(crate) struct Limit(core::Limit);
+pub(crate) struct Limit {
+    limit: core::Limit,
+    watched: Arc<Watched>,
+}
 
 impl Limit {
     fn call(&self, verb: &'static str, call: core::Call, key: &Bound<'_, PyAny>) -> PyResult<Call> {
         let _checked: Key<'_> = key.extract()?;
-        Ok(Call::new(verb, Start::One(self.0.clone(), call, key.clone().unbind())))
+        let (limit, watched) = (self.limit.clone(), Arc::clone(&self.watched));
+        Ok(Call::new(verb, Start::One(limit, call, key.clone().unbind(), watched)))
     }
 }
 
@@ -137,13 +186,13 @@ impl Limit {
     /// The limit's name.
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.limit.name()
     }
 
     /// The spec, as its one canonical text.
     #[getter]
     fn spec(&self) -> String {
-        self.0.spec().to_string()
+        self.limit.spec().to_string()
     }
 
     /// Decide now, in one round trip at most.
@@ -205,7 +254,49 @@ impl Limit {
         HOLD.import(py, "sluicegate._hold", "Hold")?.call1((call,))
     }
 
+    /// Hold calls to the limit that are not refused but raise: a decorator and a context manager.
+    ///
+    /// ``@limit.guard(key=...)`` for async functions; ``async with limit.guard("user:42") as decision``. Both raise
+    /// ``RateLimited``, with the decision, where the turn does not come within ``timeout`` seconds (0
+    /// unless said, which decides now; None waits for 366 days). ``key`` and ``cost`` may be
+    /// functions of the decorated function's arguments. A permit of a concurrency limit is held until
+    /// the function or the block ends.
+    #[pyo3(signature = (*args, **options), text_signature = "($self, key, cost=1, timeout=0.0)")]
+    fn guard<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static GUARD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let guard = GUARD.import(slf.py(), "sluicegate._guard", "aio_guard")?;
+        guard.call1((slf,))?.call(args, options)
+    }
+
+    /// The header fields for a decision of this limit, by name: ``RateLimit-Policy`` and ``RateLimit``
+    /// (draft-ietf-httpapi-ratelimit-headers), and ``Retry-After`` in whole seconds, rounded up, where
+    /// it is a refusal that time can heal. They fit every response, also one to a call that was
+    /// admitted.
+    ///
+    /// ``legacy`` adds ``X-RateLimit-Limit``, ``X-RateLimit-Remaining`` and ``X-RateLimit-Reset``, which
+    /// is in how many whole seconds all of it will be there again.
+    #[pyo3(signature = (decision, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decision: &Bound<'py, Decision>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        guard(py, || http::to_dict(py, self.limit.http_headers(&decision.get().0), legacy))
+    }
+
+    /// The body of a refusal, as JSON text: problem details (RFC 9457) of the draft's type
+    /// ``quota-exceeded``, with ``violated-policies``. It goes with the status ``HTTP_STATUS`` (429) and
+    /// the content type ``HTTP_PROBLEM_CONTENT_TYPE``.
+    fn http_problem(&self, py: Python<'_>, decision: &Bound<'_, Decision>) -> PyResult<String> {
+        guard(py, || Ok(self.limit.http_problem(&decision.get().0)))
+    }
+
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        format!("{:?}", self.limit)
     }
 }

@@ -85,6 +85,13 @@ impl Decision {
         }
     }
 
+    /// Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+    /// allowed, the one with the least remaining.
+    #[getter]
+    fn rule(&self) -> usize {
+        self.0.rule
+    }
+
     fn __bool__(&self) -> bool {
         self.0.allowed
     }
@@ -92,8 +99,9 @@ impl Decision {
     fn __hash__(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        let core::Decision { allowed, limit, remaining, retry_after, reset_after, wait, source } = self.0;
-        (allowed, limit, remaining, retry_after, reset_after, wait, source).hash(&mut hasher);
+        let core::Decision { allowed, limit, remaining, retry_after, reset_after, wait, source, rule } =
+            self.0;
+        (allowed, limit, remaining, retry_after, reset_after, wait, source, rule).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -102,13 +110,14 @@ impl Decision {
         let retry_after = self.retry_after().map_or("None".to_owned(), |after| format!("{after:?}"));
         format!(
             "Decision(allowed={}, limit={}, remaining={}, retry_after={retry_after}, reset_after={:?}, \
-             wait={:?}, source='{}')",
+             wait={:?}, source='{}', rule={})",
             word(self.0.allowed),
             self.0.limit,
             self.0.remaining,
             self.reset_after(),
             self.wait(),
             self.0.source.as_str(),
+            self.0.rule,
         )
     }
 
@@ -123,6 +132,7 @@ impl Decision {
             micros(decision.reset_after),
             micros(decision.wait),
             decision.source.as_str().to_owned(),
+            decision.rule,
         );
         Ok((slf.getattr("_restore")?.unbind(), fields))
     }
@@ -131,7 +141,7 @@ impl Decision {
     #[staticmethod]
     #[pyo3(signature = (*fields))]
     fn _restore(fields: Fields) -> PyResult<Self> {
-        let (allowed, limit, remaining, retry_after, reset_after, wait, source) = fields;
+        let (allowed, limit, remaining, retry_after, reset_after, wait, source, rule) = fields;
         let known = Source::ALL.into_iter().find(|known| known.as_str() == source);
         Ok(Decision(core::Decision {
             allowed,
@@ -141,12 +151,13 @@ impl Decision {
             reset_after: Duration::from_micros(reset_after),
             wait: Duration::from_micros(wait),
             source: known.ok_or_else(|| PyValueError::new_err(format!("no such source: {source:?}")))?,
+            rule,
         }))
     }
 }
 
 /// A decision as pickle keeps it, in whole microseconds.
-type Fields = (bool, u64, u64, Option<u64>, u64, u64, String);
+type Fields = (bool, u64, u64, Option<u64>, u64, u64, String, usize);
 
 /// What a limiter knows of its store and of itself, at a moment.
 #[pyclass(frozen, eq, module = "sluicegate")]

@@ -149,8 +149,7 @@ pub(crate) struct Options<'a> {
 }
 
 impl Options<'_> {
-    pub(crate) fn open(self) -> core::Result<core::Limiter> {
-        let mut builder = core::Limiter::builder();
+    pub(crate) fn open(self, mut builder: core::Builder) -> core::Result<core::Limiter> {
         if let Some(Text(url)) = self.url {
             builder = builder.url(url);
         }

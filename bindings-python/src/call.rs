@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
@@ -17,6 +17,7 @@ use crate::answer;
 use crate::argument::Key;
 use crate::channel::{Channel, Ticket};
 use crate::error::{IntoPyResult, guard};
+use crate::log::{self, Watched};
 
 /// A call that starts when it is awaited or made a task: a coroutine, as asyncio sees it.
 ///
@@ -39,30 +40,37 @@ enum State {
 
 /// What is to be asked.
 pub(crate) enum Start {
-    One(core::Limit, core::Call, Py<PyAny>),
-    All(core::Limiter, Vec<(core::Limit, Vec<u8>, u64)>),
+    One(core::Limit, core::Call, Py<PyAny>, Arc<Watched>),
+    All(Arc<Watched>, Vec<(core::Limit, Vec<u8>, u64)>),
 }
 
 /// Whom a call asked. A limiter that nothing refers to closes, which its calls must outlive.
 pub(crate) enum Asked {
-    Limit(#[expect(dead_code, reason = "held")] core::Limit),
-    Limiter(#[expect(dead_code, reason = "held")] core::Limiter),
+    Limit(#[expect(dead_code, reason = "held")] core::Limit, Arc<Watched>),
+    Limiter(Arc<Watched>),
+}
+
+impl Asked {
+    pub(crate) fn watched(&self) -> &Arc<Watched> {
+        let (Asked::Limit(_, watched) | Asked::Limiter(watched)) = self;
+        watched
+    }
 }
 
 impl Start {
     fn submit(self, py: Python<'_>) -> PyResult<(Submitted, Asked)> {
         match self {
-            Start::One(limit, call, key) => {
+            Start::One(limit, call, key, watched) => {
                 let Key(key) = key.extract(py)?;
-                Ok((limit.submit(call, key), Asked::Limit(limit)))
+                Ok((limit.submit(call, key), Asked::Limit(limit, watched)))
             }
-            Start::All(limiter, parts) => Ok((limiter.submit_all(parts), Asked::Limiter(limiter))),
+            Start::All(watched, parts) => Ok((watched.limiter.submit_all(parts), Asked::Limiter(watched))),
         }
     }
 
     /// Whether what this asks for can be given back by who is cancelled.
     fn waits(&self) -> bool {
-        matches!(self, Start::One(_, core::Call::Acquire { .. } | core::Call::Hold { .. }, _))
+        matches!(self, Start::One(_, core::Call::Acquire { .. } | core::Call::Hold { .. }, ..))
     }
 }
 
@@ -98,6 +106,7 @@ impl Call {
     fn start<'py>(py: Python<'py>, start: Start) -> PyResult<Started<'py>> {
         guard(py, || {
             let (submitted, asked) = start.submit(py)?;
+            log::drain(py, &asked.watched().limiter);
             let mut later = match submitted {
                 Submitted::Now(answer) => return decided(py, answer),
                 Submitted::Later(later) => later,
@@ -208,7 +217,7 @@ impl Call {
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
         match &*state {
-            State::New(Start::One(_, _, key)) => visit.call(key),
+            State::New(Start::One(_, _, key, _)) => visit.call(key),
             State::Waiting(future, _) => visit.call(future),
             State::Decided(value) => visit.call(value),
             State::New(Start::All(..)) | State::Spent => Ok(()),

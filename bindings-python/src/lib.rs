@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod address;
 mod aio;
 mod answer;
 mod argument;
@@ -13,7 +14,9 @@ mod call;
 mod channel;
 mod clock;
 mod error;
+mod http;
 mod limiter;
+mod log;
 mod mapping;
 mod permit;
 
@@ -23,8 +26,10 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _sluicegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    channel::watch_forks(py)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("HTTP_STATUS", sluicegate::http::STATUS)?;
+    module.add("HTTP_PROBLEM_CONTENT_TYPE", sluicegate::http::PROBLEM_CONTENT_TYPE)?;
+    module.add_class::<address::ClientAddress>()?;
     module.add_class::<answer::Decision>()?;
     module.add_class::<answer::Status>()?;
     module.add_class::<clock::ManualClock>()?;

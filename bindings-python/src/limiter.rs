@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
 use sluicegate as core;
 use sluicegate::{Answer, Call, Submitted};
 
-use crate::answer::{Status, to_py};
+use crate::answer::{Decision, Status, to_py};
 use crate::argument::{Cost, Key, Keys, Options, Seconds, Text, entries, limit, longest, wrong_type};
 use crate::clock::ManualClock;
 use crate::error::{IntoPyResult, guard};
+use crate::http::{self, Decisions};
+use crate::log;
 
 /// How often a call that waits looks for signals, so that Ctrl-C is heard.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
@@ -36,7 +39,8 @@ fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<A
 /// waits for nothing: a limiter that is opened while Redis is down decides in outage mode, and
 /// joins when Redis comes. As a context manager it is closed on exit.
 ///
-/// url: ``redis://``, ``rediss://``, ``redis+unix://`` or ``memory://``, which is the
+/// url: ``redis://``, ``rediss://``, ``redis+unix://``, ``redis+cluster://h:p,h:p``,
+///     ``redis+sentinel://h:p,h:p/master`` or ``memory://``, which is the
 ///     default.
 /// prefix: what all keys in Redis begin with, 1 to 128 bytes without braces or spaces; ``"sg"``
 ///     unless said. Limiters with one URL and prefix share their limits.
@@ -49,9 +53,20 @@ fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<A
 ///     unless said.
 /// clock: a ``ManualClock``, for tests.
 ///
+/// What changes goes to the logger ``sluicegate`` of ``logging``: warnings when the store is away and
+/// when ``max_keys`` refuses new keys, info when the store is there first and when it is back. It is
+/// logged by the next call or ``status()``.
+///
 /// Raises ``ConfigError`` for a bad URL or option.
 #[pyclass(frozen, module = "sluicegate")]
 pub(crate) struct Limiter(core::Limiter);
+
+fn core_limit(object: &Bound<'_, PyAny>) -> PyResult<core::Limit> {
+    match object.cast::<Limit>() {
+        Ok(limit) => Ok(limit.get().0.clone()),
+        Err(_) => Err(wrong_type("an entry must name a sluicegate.Limit", object)),
+    }
+}
 
 #[pymethods]
 impl Limiter {
@@ -70,7 +85,7 @@ impl Limiter {
         clock: Option<PyRef<'_, ManualClock>>,
     ) -> PyResult<Self> {
         let options = Options { url, prefix, timeout, on_outage, deny_cache, max_keys, clock };
-        guard(py, || options.open().map(Limiter).into_py(py))
+        guard(py, || options.open(core::Limiter::builder()).map(Limiter).into_py(py))
     }
 
     /// A limit: a name that all processes share, and a spec such as ``"100/s burst 200"``.
@@ -98,16 +113,40 @@ impl Limiter {
     /// Raises ``ArgumentError`` for a bad cost or key, a bad number of entries, or one that names a
     /// limit and key twice; ``UnsupportedError`` for a concurrency limit.
     fn try_acquire_all(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let parts = self::entries(entries, |object| match object.cast::<Limit>() {
-            Ok(limit) => Ok(limit.get().0.clone()),
-            Err(_) => Err(wrong_type("an entry must name a sluicegate.Limit", object)),
-        })?;
-        guard(py, || to_py(py, wait(py, || self.0.submit_all_blocking(parts))?))
+        let parts = self::entries(entries, core_limit)?;
+        guard(py, || {
+            let answer = wait(py, || self.0.submit_all_blocking(parts));
+            log::drain(py, &self.0);
+            to_py(py, answer?)
+        })
+    }
+
+    /// ``Limit.http_headers`` for decisions on several limits: ``(limit, decision)`` tuples. The
+    /// policies of all of them, and the longest wait.
+    #[pyo3(signature = (decisions, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decisions: &Bound<'py, PyAny>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || http::to_dict(py, self.0.http_headers(&decisions.each()), legacy))
+    }
+
+    /// ``Limit.http_problem`` for decisions on several limits: ``(limit, decision)`` tuples. It names
+    /// the limits that say how long to wait; all of them, where none does.
+    fn http_problem(&self, py: Python<'_>, decisions: &Bound<'_, PyAny>) -> PyResult<String> {
+        let decisions = Decisions::new(decisions, core_limit)?;
+        guard(py, || Ok(self.0.http_problem(&decisions.each())))
     }
 
     /// What the limiter knows of its store and of itself.
     fn status(&self, py: Python<'_>) -> PyResult<Status> {
-        guard(py, || Ok(Status(self.0.status())))
+        guard(py, || {
+            log::drain(py, &self.0);
+            Ok(Status(self.0.status()))
+        })
     }
 
     /// Leave the store and close the connections. Calls that are under way are still answered;
@@ -145,10 +184,14 @@ pub(crate) struct Limit(pub(crate) core::Limit);
 
 impl Limit {
     fn call(&self, py: Python<'_>, call: Call, key: &Key<'_>) -> PyResult<Answer> {
-        guard(py, || match self.0.decide_now(call, key.0) {
-            // With the GIL: another thread that got it could keep it for milliseconds.
-            Some(answer) => answer.into_py(py),
-            None => wait(py, || self.0.submit_blocking(call, key.0)),
+        guard(py, || {
+            let answer = match self.0.decide_now(call, key.0) {
+                // With the GIL: another thread that got it could keep it for milliseconds.
+                Some(answer) => answer.into_py(py),
+                None => wait(py, || self.0.submit_blocking(call, key.0)),
+            };
+            log::drain(py, self.0.limiter());
+            answer
         })
     }
 
@@ -237,6 +280,48 @@ impl Limit {
     fn hold(&self, py: Python<'_>, key: Key<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let timeout = longest("timeout", timeout).into_py(py)?;
         self.ask(py, Call::Hold { timeout }, &key)
+    }
+
+    /// Hold calls to the limit that are not refused but raise: a decorator and a context manager.
+    ///
+    /// ``@limit.guard(key=...)`` for plain functions; ``with limit.guard("user:42") as decision``. Both raise
+    /// ``RateLimited``, with the decision, where the turn does not come within ``timeout`` seconds (0
+    /// unless said, which decides now; None waits for 366 days). ``key`` and ``cost`` may be
+    /// functions of the decorated function's arguments. A permit of a concurrency limit is held until
+    /// the function or the block ends.
+    #[pyo3(signature = (*args, **options), text_signature = "($self, key, cost=1, timeout=0.0)")]
+    fn guard<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static GUARD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let guard = GUARD.import(slf.py(), "sluicegate._guard", "guard")?;
+        guard.call1((slf,))?.call(args, options)
+    }
+
+    /// The header fields for a decision of this limit, by name: ``RateLimit-Policy`` and ``RateLimit``
+    /// (draft-ietf-httpapi-ratelimit-headers), and ``Retry-After`` in whole seconds, rounded up, where
+    /// it is a refusal that time can heal. They fit every response, also one to a call that was
+    /// admitted.
+    ///
+    /// ``legacy`` adds ``X-RateLimit-Limit``, ``X-RateLimit-Remaining`` and ``X-RateLimit-Reset``, which
+    /// is in how many whole seconds all of it will be there again.
+    #[pyo3(signature = (decision, legacy=false))]
+    fn http_headers<'py>(
+        &self,
+        py: Python<'py>,
+        decision: &Bound<'py, Decision>,
+        legacy: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        guard(py, || http::to_dict(py, self.0.http_headers(&decision.get().0), legacy))
+    }
+
+    /// The body of a refusal, as JSON text: problem details (RFC 9457) of the draft's type
+    /// ``quota-exceeded``, with ``violated-policies``. It goes with the status ``HTTP_STATUS`` (429) and
+    /// the content type ``HTTP_PROBLEM_CONTENT_TYPE``.
+    fn http_problem(&self, py: Python<'_>, decision: &Bound<'_, Decision>) -> PyResult<String> {
+        guard(py, || Ok(self.0.http_problem(&decision.get().0)))
     }
 
     fn __repr__(&self) -> String {

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sluicegate::{Error, ErrorKind, OnOutage, Source, StoreState};
+use sluicegate::{Error, ErrorKind, ForwardedHeader, OnOutage, Source, StoreState};
 
 use crate::error::{guard, to_py};
 
@@ -11,6 +11,7 @@ use crate::error::{guard, to_py};
 pub(crate) fn _words(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let words = PyDict::new(py);
     words.set_item("ErrorKind", ErrorKind::ALL.map(ErrorKind::as_str))?;
+    words.set_item("ForwardedHeader", ForwardedHeader::ALL.map(ForwardedHeader::as_str))?;
     words.set_item("OnOutage", OnOutage::ALL.map(OnOutage::as_str))?;
     words.set_item("Source", Source::ALL.map(Source::as_str))?;
     words.set_item("StoreState", StoreState::ALL.map(StoreState::as_str))?;

@@ -13,7 +13,7 @@ import sluicegate
 import sluicegate.aio
 from sluicegate import Decision, Limiter, ManualClock, _errors, _sluicegate, _words
 
-FIELDS = ["allowed", "limit", "remaining", "retry_after", "reset_after", "wait", "source"]
+FIELDS = ["allowed", "limit", "remaining", "retry_after", "reset_after", "wait", "source", "rule"]
 
 
 def decisions() -> list[Decision]:
@@ -31,9 +31,9 @@ def test_a_decision_has_its_fields() -> None:
     allowed, refused, never, later = decisions()
     said = [tuple(getattr(decision, field) for field in FIELDS) for decision in (allowed, refused, never)]
     assert said == [
-        (True, 2, 0, None, 120.0, 0.0, "memory"),
-        (False, 2, 0, 60.0, 120.0, 0.0, "memory"),
-        (False, 2, 0, None, 120.0, 0.0, "memory"),
+        (True, 2, 0, None, 120.0, 0.0, "memory", 0),
+        (False, 2, 0, 60.0, 120.0, 0.0, "memory", 0),
+        (False, 2, 0, None, 120.0, 0.0, "memory", 0),
     ]
     assert later.allowed
     assert later.wait == 60.0
@@ -61,7 +61,7 @@ def test_a_decision_prints_its_fields() -> None:
     allowed, refused, *_ = decisions()
     assert repr(allowed) == (
         "Decision(allowed=True, limit=2, remaining=0, retry_after=None, reset_after=120.0, wait=0.0, "
-        "source='memory')"
+        "source='memory', rule=0)"
     )
     assert "retry_after=60.0" in repr(refused)
 
@@ -70,7 +70,7 @@ def test_a_decision_of_its_own_making() -> None:
     with pytest.raises(TypeError):
         Decision()
     with pytest.raises(ValueError, match="no such source"):
-        Decision._restore(True, 1, 0, None, 0, 0, "moon")
+        Decision._restore(True, 1, 0, None, 0, 0, "moon", 0)
 
 
 def test_a_limit_says_what_it_is() -> None:
@@ -174,7 +174,7 @@ def test_every_word_is_known_to_type_checkers(alias: str) -> None:
 
 @pytest.mark.parametrize("word", _sluicegate._words()["Source"])
 def test_every_source(word: str) -> None:
-    decision = Decision._restore(True, 1, 0, None, 0, 0, word)
+    decision = Decision._restore(True, 1, 0, None, 0, 0, word, 0)
     assert decision.source == word
     assert pickle.loads(pickle.dumps(decision)) == decision
 

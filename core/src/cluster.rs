@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::error::Result;
+use crate::event::Events;
 use crate::key::{self, SLOTS};
 use crate::lane::{Lane, Settings};
 use crate::runtime;
@@ -61,7 +62,7 @@ struct Node {
 
 /// Slots, and the servers that have them: the master first.
 #[derive(Debug, PartialEq, Eq)]
-struct Range {
+pub(crate) struct Range {
     first: u16,
     last: u16,
     servers: Vec<(String, u16)>,
@@ -223,7 +224,9 @@ impl Cluster {
 
     /// Takes over which slots are where.
     fn take_over(&self, ranges: &[Range]) {
-        let (lane, _) = Lane::unserved(&self.settings, true);
+        // That slots have no server is told by the lane whose slots they were.
+        let quiet = Settings { events: Arc::new(Events::new(None)), ..self.settings.clone() };
+        let (lane, _) = Lane::unserved(&quiet, true);
         lane.outage.out("no server of the Cluster has the slot");
         let mut map = self.write();
         let mut slots = vec![0_u16; usize::from(SLOTS)].into_boxed_slice();
@@ -421,7 +424,7 @@ impl Peers for Peer {
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of a server on `host`; `None` where it knows of no slots.
-fn ranges(reply: &Value, host: &str) -> Option<Vec<Range>> {
+pub(crate) fn ranges(reply: &Value, host: &str) -> Option<Vec<Range>> {
     let Value::Array(items) = reply else { return None };
     let ranges: Vec<Range> = items.iter().filter_map(|item| range(item, host)).collect();
     (!ranges.is_empty()).then_some(ranges)

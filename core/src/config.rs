@@ -2,19 +2,21 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::argument::{check_duration, max_keys_from_int};
 use crate::clock::{Clock, ManualClock};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result, quote};
+use crate::event::{Event, OnEvent};
 use crate::key;
 use crate::limiter::Limiter;
 use crate::outage::OnOutage;
 use crate::store::target::Target;
 
 /// The options of a limiter. Start with [`Limiter::builder`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Builder {
     url: String,
     prefix: String,
@@ -23,6 +25,7 @@ pub struct Builder {
     deny_cache: Duration,
     max_keys: usize,
     clock: Clock,
+    on_event: Option<OnEvent>,
 }
 
 /// Options that were checked.
@@ -35,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) deny_cache: Duration,
     pub(crate) max_keys: usize,
     pub(crate) clock: Clock,
+    pub(crate) on_event: Option<OnEvent>,
 }
 
 impl Default for Builder {
@@ -47,6 +51,7 @@ impl Default for Builder {
             deny_cache: Duration::from_millis(100),
             max_keys: 1_000_000,
             clock: Clock::System,
+            on_event: None,
         }
     }
 }
@@ -99,6 +104,18 @@ impl Builder {
         self
     }
 
+    /// Who is told when something changes: the first connection, the store away and back, a table of
+    /// keys that is full. Nothing is told while nothing changes.
+    ///
+    /// It is called on a thread of Sluicegate's that does nothing else, one event after the other, and
+    /// may take its time and use the limiter: decisions do not wait for it. [`Limiter::close`] does,
+    /// after which it is not called any more. A panic in it is caught. Events that it is too slow for
+    /// are forgotten, the oldest first, when 64 wait.
+    pub fn on_event(mut self, on_event: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.on_event = Some(OnEvent(Arc::new(on_event)));
+        self
+    }
+
     /// Opens the limiter. It waits for nothing.
     ///
     /// # Errors
@@ -107,16 +124,58 @@ impl Builder {
         let timeout = check_option("timeout", self.timeout, Duration::from_millis(1))?;
         let deny_cache = check_option("deny_cache", self.deny_cache, Duration::ZERO)?;
         let config = Config {
-            target: self.url.parse()?,
+            target: target(&self.url)?,
             prefix: key::checked_prefix(&self.prefix)?,
             timeout,
             on_outage: self.on_outage,
             deny_cache,
             max_keys: max_keys_from_int(self.max_keys as i128)?,
             clock: self.clock,
+            on_event: self.on_event,
         };
         Ok(Limiter::new(Engine::open(config)?))
     }
+}
+
+impl fmt::Debug for Builder {
+    /// The URL without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = target(&self.url).map_or("unreadable".to_owned(), |target| target.describe());
+        f.debug_struct("Builder")
+            .field("url", &url)
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("on_outage", &self.on_outage)
+            .field("deny_cache", &self.deny_cache)
+            .field("max_keys", &self.max_keys)
+            .field("clock", &self.clock)
+            .finish()
+    }
+}
+
+/// The store that a URL names.
+///
+/// What divides a URL must not stand bare in a user or password, or part of a secret would pass for
+/// a host or for the name of a parameter, which are dialled and shown. No such part is quoted here.
+pub(crate) fn target(url: &str) -> Result<Target> {
+    const WRITE: &str = "write /, ?, #, & and @ as %2F, %3F, %23, %26 and %40 where they divide nothing";
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let host_ends = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    if !scheme.ends_with("unix") && rest[host_ends..].contains('@') {
+        return Err(Error::config(format!("url can't be read: an @ stands behind the host; {WRITE}")));
+    }
+    let (before, _) = rest.split_once('#').unwrap_or((rest, ""));
+    let parameters = before.split_once('?').map_or("", |(_, parameters)| parameters);
+    let named = |parameter: &str| {
+        let name = parameter.split_once('=').map_or("", |(name, _)| name);
+        let word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        word && !name.is_empty() && !parameter.contains('?')
+    };
+    if !parameters.is_empty() && !parameters.split('&').all(named) {
+        let form = "a parameter is not of the form name=value, with & between them";
+        return Err(Error::config(format!("url can't be read: {form}; {WRITE}")));
+    }
+    url.parse()
 }
 
 fn check_option(name: &str, value: Duration, least: Duration) -> Result<Duration> {

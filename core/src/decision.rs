@@ -53,6 +53,9 @@ pub struct Decision {
     pub wait: Duration,
     /// Where the decision was made.
     pub source: Source,
+    /// Which limit of the spec the numbers are of, from 0: refused, the one with the longest wait;
+    /// allowed, the one with the least remaining.
+    pub rule: usize,
 }
 
 impl Decision {

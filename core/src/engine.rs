@@ -1,6 +1,7 @@
 //! One decision's way: what was refused a moment ago, the store, else the outage.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -14,6 +15,7 @@ use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::deny_cache::DenyCache;
 use crate::error::{Error, Result};
+use crate::event::Events;
 use crate::key;
 use crate::lane::Settings;
 use crate::membership::Membership;
@@ -64,6 +66,7 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Answered>) + Send>;
 pub(crate) struct Engine {
     config: Config,
     backend: PerProcess<Backend>,
+    events: PerProcess<Arc<Events>>,
     opened: SystemTime,
     closed: AtomicBool,
 }
@@ -85,11 +88,20 @@ impl Engine {
         let engine = Engine {
             config,
             backend: PerProcess::new(),
+            events: PerProcess::new(),
             opened: SystemTime::now(),
             closed: AtomicBool::new(false),
         };
         engine.backend()?;
         Ok(engine)
+    }
+
+    pub(crate) fn events(&self) -> &Arc<Events> {
+        let made = || Ok::<_, Infallible>(Arc::new(Events::new(self.config.on_event.clone())));
+        match self.events.get_or_try_init(made) {
+            Ok(events) => events,
+            Err(never) => match never {},
+        }
     }
 
     fn backend(&self) -> Result<&Backend> {
@@ -106,7 +118,8 @@ impl Engine {
         let Config { target, prefix, timeout, max_keys, clock, deny_cache, .. } = self.config.clone();
         let denied = DenyCache::new(deny_cache, max_keys, clock.clone());
         let membership = Arc::new(Membership::new(&prefix));
-        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership })?;
+        let events = Arc::clone(self.events());
+        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership, events })?;
         Ok(Redis { routes, denied, timeout })
     }
 
@@ -189,7 +202,10 @@ impl Engine {
     fn remember(&self, store: &MemoryStore, op: Op, parts: &[Part<'_>]) -> Answered {
         match store.run(self.config.clock.now(), op, parts, &Whole) {
             Ok(outcome) => Answered::new(op, parts, &Whole, &outcome, 0, Source::Memory),
-            Err(Full(retry_after)) => refusal(parts, retry_after, Source::Memory).into(),
+            Err(Full(retry_after)) => {
+                self.events().full();
+                refusal(parts, retry_after, Source::Memory).into()
+            }
         }
     }
 
@@ -226,6 +242,7 @@ impl Engine {
         if let Some(Backend::Redis(redis)) = self.backend.get() {
             redis.routes.close();
         }
+        self.events().close();
     }
 }
 
@@ -344,6 +361,7 @@ pub(crate) fn refusal(parts: &[Part<'_>], retry_after: Micros, source: Source) -
         reset_after: Duration::ZERO,
         wait: Duration::ZERO,
         source,
+        rule: 0,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::clock::Clock;
+use crate::event::Events;
 use crate::membership::Membership;
 use crate::outage::Outage;
 use crate::runtime;
@@ -23,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) max_keys: usize,
     pub(crate) clock: Clock,
     pub(crate) membership: Arc<Membership>,
+    pub(crate) events: Arc<Events>,
 }
 
 pub(crate) struct Lane {
@@ -37,10 +39,10 @@ pub(crate) struct Lane {
 impl Lane {
     /// A lane without a server: whoever holds it serves its queue.
     pub(crate) fn unserved(settings: &Settings, in_cluster: bool) -> (Lane, watch::Receiver<bool>) {
-        let Settings { timeout, max_keys, clock, membership } = settings.clone();
+        let Settings { timeout, max_keys, clock, membership, events } = settings.clone();
         let (closing, closed) = watch::channel(false);
         let lane = Lane {
-            outage: Outage::new(clock.clone(), timeout, max_keys, membership),
+            outage: Outage::new(clock.clone(), timeout, max_keys, membership, events),
             queue: Arc::new(Queue::default()),
             direct: Arc::new(Direct::new(timeout, clock, in_cluster)),
             doubt: Arc::new(Notify::new()),

@@ -12,16 +12,26 @@
 //! A [`Limiter`] is opened once and keeps the connections; a [`Limit`] is a name and a spec; its
 //! verbs return a [`Decision`]. Every verb has a twin for threads that may block.
 
+mod address;
 mod algorithm;
 pub mod argument;
+#[cfg(feature = "bench-internals")]
+#[doc(hidden)]
+pub mod bench_internals;
 mod cache;
 mod clock;
 mod cluster;
+mod completion;
 mod config;
 mod decision;
 mod deny_cache;
 mod engine;
 mod error;
+mod event;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod http;
 mod key;
 mod lane;
 mod limiter;
@@ -38,12 +48,17 @@ mod waiting;
 #[cfg(test)]
 mod twin_tests;
 
+pub use address::{ClientAddress, ForwardedHeader};
 pub use clock::ManualClock;
+pub use completion::{Completions, Place};
 pub use config::Builder;
 pub use decision::{Decision, Source};
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, EventKind};
+pub use http::HttpHeaders;
 pub use limiter::{Answer, Call, Later, Limit, Limiter, Pending, Submitted};
 pub use outage::OnOutage;
 pub use permit::Permit;
+pub use runtime::PerProcess;
 pub use spec::{Algorithm, Spec};
 pub use status::{Status, StoreState};

@@ -12,6 +12,7 @@ use crate::config::Builder;
 use crate::decision::Decision;
 use crate::engine::{Answered, Engine};
 use crate::error::{Error, ErrorKind, Result, quote};
+use crate::event::Event;
 use crate::key;
 use crate::outage::OnOutage;
 use crate::permit::Permit;
@@ -39,8 +40,9 @@ impl Limiter {
     /// Opens a limiter with the default options. It waits for nothing: a limiter that is opened
     /// while Redis is down decides in outage mode, and joins when Redis comes.
     ///
-    /// URLs are `redis://`, `rediss://`, `redis+unix://` and `memory://`. Cluster and Sentinel
-    /// are not there yet.
+    /// URLs are `redis://`, `rediss://` (TLS), `redis+unix://`, `redis+cluster://h:p,h:p`,
+    /// `redis+sentinel://h:p,h:p/master` and `memory://`. Those of TLS take the parameters
+    /// `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile`, which name PEM files.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] for a bad URL.
@@ -81,7 +83,7 @@ impl Limiter {
         Error: From<S::Error>,
     {
         let plan = self.engine.plan(name, spec.try_into()?, on_outage)?;
-        Ok(Limit { engine: Arc::clone(&self.engine), plan: Arc::new(plan) })
+        Ok(Limit { limiter: self.clone(), plan: Arc::new(plan) })
     }
 
     /// Takes from several limits or from none, in one atomic step. The one decision speaks for the
@@ -144,7 +146,7 @@ impl Limiter {
         }
         let mut parts: SmallVec<[OwnedPart; 1]> = SmallVec::with_capacity(entries.len());
         for (limit, key, cost) in entries {
-            if !Arc::ptr_eq(&limit.engine, &self.engine) {
+            if !Arc::ptr_eq(&limit.limiter.engine, &self.engine) {
                 let name = quote(&limit.plan.name);
                 return Err(Error::argument(format!("limit {name} belongs to another limiter")));
             }
@@ -170,6 +172,17 @@ impl Limiter {
         self.engine.status()
     }
 
+    /// What has changed since this was last asked, the oldest first: the last 64 events at most. It is
+    /// for who would rather ask than be told by [`Builder::on_event`]; both hear of every event.
+    pub fn take_events(&self) -> Vec<Event> {
+        self.engine.events().take()
+    }
+
+    /// Whether [`Limiter::take_events`] has something to say. Costs next to nothing.
+    pub fn has_events(&self) -> bool {
+        self.engine.events().any()
+    }
+
     /// Leaves the store and closes the connections. Calls that are under way are still answered;
     /// later ones get [`ErrorKind::Closed`]. A limiter that is dropped closes by itself.
     pub fn close(&self) {
@@ -180,7 +193,7 @@ impl Limiter {
 /// A name plus a spec: what keys are held to. Clones are cheap and are the same limit.
 #[derive(Clone)]
 pub struct Limit {
-    engine: Arc<Engine>,
+    limiter: Limiter,
     plan: Arc<Plan>,
 }
 
@@ -260,6 +273,11 @@ impl Limit {
     /// The spec; it prints as its one canonical text.
     pub fn spec(&self) -> &Spec {
         &self.plan.spec
+    }
+
+    /// The limiter that it belongs to.
+    pub fn limiter(&self) -> &Limiter {
+        &self.limiter
     }
 
     /// Decides now, in one round trip at most. A cost of 0 is allowed and changes nothing.
@@ -440,7 +458,7 @@ impl Limit {
             return Ok(Submitted::Now(answer));
         }
         Ok(Submitted::from_engine(
-            &self.engine,
+            &self.limiter.engine,
             op,
             smallvec::smallvec![self.part(key, cost)?],
             may_block,
@@ -476,12 +494,12 @@ impl Limit {
         };
         let kept = key::kept(key);
         let part = Part { plan: &self.plan, key: &kept, cost };
-        self.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
+        self.limiter.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
     }
 
     fn start_waiting(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
         let wait = |cost| -> Result<Wait> {
-            Ok(Wait { engine: Arc::clone(&self.engine), part: self.part(key, cost)? })
+            Ok(Wait { engine: Arc::clone(&self.limiter.engine), part: self.part(key, cost)? })
         };
         match call {
             Call::Acquire { cost, timeout } => {

@@ -18,6 +18,7 @@ use crate::clock::{Clock, Micros};
 use crate::decision::{Decision, Source};
 use crate::engine::{Answered, limit, refusal};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Events;
 use crate::membership::{Membership, Standing};
 use crate::spec::{Algorithm, Rule};
 use crate::status::{Status, StoreState};
@@ -66,6 +67,7 @@ pub(crate) struct Outage {
     clock: Clock,
     timeout: Duration,
     membership: Arc<Membership>,
+    events: Arc<Events>,
     state: AtomicU8,
     stalled: AtomicBool,
     /// Whether the store has answered since this process last decided by its share.
@@ -108,11 +110,13 @@ impl Outage {
         timeout: Duration,
         max_keys: usize,
         membership: Arc<Membership>,
+        events: Arc<Events>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Outage {
             clock,
             timeout,
             membership,
+            events,
             state: AtomicU8::new(StoreState::Connecting as u8),
             stalled: AtomicBool::new(false),
             answered: AtomicBool::new(true),
@@ -190,7 +194,10 @@ impl Outage {
                 }
                 Ok(answered)
             }
-            Err(Full(retry_after)) => Ok(refusal(parts, retry_after, Source::Outage).into()),
+            Err(Full(retry_after)) => {
+                self.events.full();
+                Ok(refusal(parts, retry_after, Source::Outage).into())
+            }
         }
     }
 
@@ -285,10 +292,8 @@ impl Outage {
     }
 
     pub(crate) fn fill(&self, status: &mut Status) {
-        let state = self.state.load(Ordering::Acquire);
-        let known = StoreState::ALL.into_iter().find(|known| *known as u8 == state);
         let details = lock(&self.details);
-        status.state = if self.is_here() { StoreState::Out } else { known.unwrap_or(StoreState::Out) };
+        status.state = self.state();
         status.since = details.since;
         status.last_error.clone_from(&details.last_error);
         let standing = self.membership.standing();
@@ -296,6 +301,12 @@ impl Outage {
             standing.map_or((0, 0), |standing| (standing.processes, standing.rank));
         status.local_keys = self.shares.keys() as u64;
         status.refused_full = self.shares.refused_full();
+    }
+
+    fn state(&self) -> StoreState {
+        let state = self.state.load(Ordering::Acquire);
+        let known = StoreState::ALL.into_iter().find(|known| *known as u8 == state);
+        if self.is_here() { StoreState::Out } else { known.unwrap_or(StoreState::Out) }
     }
 
     fn enter(&self, state: StoreState, why: Option<&str>) {
@@ -308,6 +319,8 @@ impl Outage {
         if let Some(why) = why {
             details.last_error = Some(why.to_owned());
         }
+        drop(details);
+        self.events.store(|| self.state(), why);
     }
 }
 
@@ -330,13 +343,19 @@ impl Watcher for Outage {
         }
         let mut details = lock(&self.details);
         details.since = SystemTime::now();
+        const WHY: &str = "Redis does not answer within the timeout";
         if stalled {
-            details.last_error = Some("Redis does not answer within the timeout".to_owned());
+            details.last_error = Some(WHY.to_owned());
         }
+        drop(details);
+        self.events.store(|| self.state(), Some(WHY));
     }
 
     fn saw(&self, entry: &Entry, outcome: &Outcome) {
-        self.answered.store(true, Ordering::Release);
+        // What is paid before this process goes on in the store does not begin its share anew.
+        if self.is_up() {
+            self.answered.store(true, Ordering::Release);
+        }
         let at = self.clock.now();
         for (part, views) in entry.parts.iter().zip(&outcome.views) {
             if part.plan.on_outage == OnOutage::Share {
@@ -345,6 +364,10 @@ impl Watcher for Outage {
                 }
             }
         }
+    }
+
+    fn has_shared(&self) -> bool {
+        !self.answered.load(Ordering::Acquire)
     }
 
     fn debits(&self, jobs: &VecDeque<Job>) -> Vec<Job> {
@@ -449,6 +472,7 @@ fn flat(parts: &[Part<'_>], allowed: bool) -> Decision {
         reset_after: Duration::ZERO,
         wait: Duration::ZERO,
         source: Source::Outage,
+        rule: 0,
     }
 }
 
@@ -483,7 +507,8 @@ mod tests {
     #[test]
     fn a_debt_outlives_the_state_it_came_from() {
         let membership = Arc::new(Membership::new("sg"));
-        let outage = Outage::new(Clock::System, Duration::from_secs(1), 1000, membership);
+        let outage =
+            Outage::new(Clock::System, Duration::from_secs(1), 1000, membership, Arc::new(Events::new(None)));
         let spec: Spec = "1000/d".parse().unwrap();
         let twin = Twin::new(&spec.rules[0]);
         let members = smallvec::smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];

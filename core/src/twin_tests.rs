@@ -63,6 +63,7 @@ fn engine(url: &str, prefix: &str, clock: &ManualClock) -> Engine {
         deny_cache: Duration::ZERO,
         max_keys: 1_000_000,
         clock: Clock::Manual(clock.clone()),
+        on_event: None,
     };
     Engine::open(config).unwrap()
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sluicegate::{Limit, Limiter, ManualClock};
+use sluicegate::{Call, Limit, Limiter, ManualClock, Submitted};
 
 /// In memory, and in Redis where `SLUICEGATE_TEST_REDIS` names one. In Redis the limiters are two,
 /// as of two processes.
@@ -127,6 +127,38 @@ fn the_last_turn_is_given_back() {
                 assert!(after > Duration::from_secs(30), "{store} {spec}: more was given back than the turn");
             });
         }
+    }
+}
+
+#[test]
+fn turns_that_are_given_up_latest_first_all_come_back() {
+    for (store, limit, other) in limits("1/h burst 1") {
+        for round in 0..20 {
+            let key = format!("{round}");
+            assert!(limit.try_acquire_blocking(&key, 1).unwrap().allowed);
+            let acquire = Call::Acquire { cost: 1, timeout: None };
+            let mut waiting: Vec<Submitted> = Vec::new();
+            for turn in 1..=5 {
+                waiting.push(limit.submit(acquire, key.as_bytes()));
+                let taken = |after| after > Duration::from_secs(3600 * turn);
+                until(&format!("{store}: turn {turn} is taken"), || {
+                    taken(other.peek_blocking(&key).unwrap().reset_after)
+                });
+            }
+            waiting.into_iter().rev().for_each(drop);
+            until(&format!("{store}: round {round}: all turns are back"), || {
+                other.peek_blocking(&key).unwrap().reset_after <= Duration::from_secs(3600)
+            });
+        }
+    }
+}
+
+/// Waits for what happens in the background.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let most = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < most, "not within 10 s: {what}");
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

@@ -8,8 +8,11 @@
         ...
 
 Being over a limit is a value, never an exception: a ``Decision`` that is false. All durations are
-seconds, as floats of whole microseconds. ``sluicegate.aio`` has the same names for asyncio.
+seconds, as floats of whole microseconds. ``sluicegate.aio`` has the same names for asyncio. The logger
+``sluicegate`` hears when the store is away and back.
 """
+
+import logging
 
 from ._errors import (
     ArgumentError,
@@ -22,10 +25,24 @@ from ._errors import (
     SpecError,
     UnsupportedError,
 )
-from ._sluicegate import Decision, Limit, Limiter, ManualClock, Permit, Status, __version__
+from ._sluicegate import (
+    HTTP_PROBLEM_CONTENT_TYPE,
+    HTTP_STATUS,
+    ClientAddress,
+    Decision,
+    Limit,
+    Limiter,
+    ManualClock,
+    Permit,
+    Status,
+    __version__,
+)
 
 __all__ = [
+    "HTTP_PROBLEM_CONTENT_TYPE",
+    "HTTP_STATUS",
     "ArgumentError",
+    "ClientAddress",
     "ClosedError",
     "ConfigError",
     "Decision",
@@ -42,3 +59,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
 ]
+
+# As libraries do: who wants to hear of outages configures logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+del logging

@@ -24,12 +24,23 @@ from ._errors import (
     UnsupportedError,
 )
 from ._hold import Hold
+from ._sluicegate import (
+    HTTP_PROBLEM_CONTENT_TYPE,
+    HTTP_STATUS,
+    ClientAddress,
+    Decision,
+    ManualClock,
+    Permit,
+    Status,
+)
 from ._sluicegate import AioLimit as Limit
 from ._sluicegate import AioLimiter as Limiter
-from ._sluicegate import Decision, ManualClock, Permit, Status
 
 __all__ = [
+    "HTTP_PROBLEM_CONTENT_TYPE",
+    "HTTP_STATUS",
     "ArgumentError",
+    "ClientAddress",
     "ClosedError",
     "ConfigError",
     "Decision",

@@ -274,6 +274,7 @@ impl Twin {
             reset_after: Duration::from_micros(report.reset_after),
             wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
             source,
+            rule: 0,
         }
     }
 

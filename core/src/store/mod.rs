@@ -186,14 +186,15 @@ impl Outcome {
         let decisions = members.map(|(part, member, view)| {
             let twin = rules.twin(part, member);
             let spent = if takes { part.cost } else { 0 };
-            if allowed {
+            let decision = if allowed {
                 twin.admission(view, spent, (self.admitted - 1 - turn) * spent, source)
             } else if twin.refuses(view, &Ask { calls: 1, cost: part.cost, wait: op.wait() }) {
                 twin.refusal(view, part.cost, source)
             } else {
                 // Another limit of the same call refused, and this one took nothing.
                 twin.admission(view, 0, 0, source)
-            }
+            };
+            Decision { rule: member, ..decision }
         });
         let mut decision = Decision::binding(decisions).unwrap_or_else(|| unreachable!("a spec has a rule"));
         decision.allowed = allowed;

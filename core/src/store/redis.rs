@@ -21,8 +21,12 @@ use crate::membership::Membership;
 /// A connection is tried for this long when it was lost before; the first time, and right after
 /// a loss, for the budget of a decision.
 const RECONNECT: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_millis(400);
+const MAX_PAUSE: Duration = Duration::from_millis(300);
 const MIN_PAUSE: Duration = Duration::from_millis(25);
+/// Who comes back goes on deciding here for so long, and pays what it owes: longer than the
+/// longest pause, so that the others are back too before anyone takes what they owe.
+const SETTLE: Duration = Duration::from_millis(500);
+const PAY: Duration = Duration::from_millis(50);
 /// A connection on which a reply is so late is given up.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -75,6 +79,8 @@ pub(crate) trait Watcher: Send + Sync {
     fn stalled(&self, stalled: bool);
     /// What came of an entry.
     fn saw(&self, entry: &Entry, outcome: &Outcome);
+    /// Whether calls were decided by share since the store last answered.
+    fn has_shared(&self) -> bool;
     /// What was admitted elsewhere and has to be taken before these calls.
     fn debits(&self, jobs: &std::collections::VecDeque<Job>) -> Vec<Job>;
     /// Some more of that, when there is time.
@@ -111,12 +117,11 @@ impl Store {
             };
             let why = match joined {
                 Ok(mut joined) => {
+                    let settles = failures > 0 && self.watcher.has_shared();
                     failures = 0;
-                    self.watcher.up();
-                    self.direct.aim(Some(&joined.server));
                     let since = Instant::now();
                     let loss = tokio::select! {
-                        loss = self.serve(&mut joined) => loss,
+                        loss = self.serve(&mut joined, settles) => loss,
                         () = closed(&mut closing) => {
                             if self.is_member.load(Ordering::Acquire) {
                                 let _ = timeout(self.timeout, self.membership.leave(&mut joined.link)).await;
@@ -206,10 +211,21 @@ impl Store {
     }
 
     /// Sends what waits, one batch after the other, until the connection is lost; says why.
-    async fn serve(&self, Joined { link, news, switched, .. }: &mut Joined) -> Loss {
+    async fn serve(&self, Joined { server, link, news, switched }: &mut Joined, settles: bool) -> Loss {
         let mut programs = Programs::default();
-        let mut beating = std::pin::pin!(self.beat(link.clone()));
         let mut losing = std::pin::pin!(lost(news, switched));
+        if settles {
+            let loss = tokio::select! {
+                loss = self.settle(link, &mut programs) => loss,
+                loss = &mut losing => Some(loss),
+            };
+            if let Some(loss) = loss {
+                return loss;
+            }
+        }
+        self.watcher.up();
+        self.direct.aim(Some(server));
+        let mut beating = std::pin::pin!(self.beat(link.clone()));
         loop {
             let mut jobs = tokio::select! {
                 biased;
@@ -234,6 +250,24 @@ impl Store {
                 return loss;
             }
         }
+    }
+
+    /// Pays what is owed while calls are still decided here. It says why where the connection
+    /// can't be used any more.
+    async fn settle(&self, link: &mut Link, programs: &mut Programs) -> Option<Loss> {
+        let until = Instant::now() + SETTLE;
+        while Instant::now() < until {
+            let debits = self.watcher.more_debits();
+            if !debits.is_empty() {
+                let mut batch = Batch::new(debits.into(), programs, self.clock.sent(), self.peers.is_some());
+                if let Some(loss) = self.fly(link, &mut batch).await {
+                    batch.fail_all(&Lost(loss.why().into()));
+                    return Some(loss);
+                }
+            }
+            sleep(PAY).await;
+        }
+        None
     }
 
     /// One round trip. It says why where the connection can't be used any more.

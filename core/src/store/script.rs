@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Op, Outcome, OwnedPart, Views};
 use crate::algorithm::View;
+use crate::clock::MAX_EXACT;
 use crate::key;
 use crate::spec::Algorithm;
 
@@ -167,17 +168,18 @@ fn verb(op: Op) -> &'static str {
     }
 }
 
-/// Reads a run's reply: for each entry what came of it. `None` where it is not of our making.
+/// Reads a run's reply: for each entry what came of it. `None` where it is not of our making: the
+/// arithmetic behind relies on numbers that a script can reply.
 pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>> {
     let Value::Array(items) = reply else { return None };
     let mut numbers = items.iter().map(|item| match item {
-        Value::Int(number) => u64::try_from(*number).ok(),
+        Value::Int(number) => u64::try_from(*number).ok().filter(|number| *number <= MAX_EXACT),
         _ => None,
     });
     let now = numbers.next()??;
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
-        let admitted = numbers.next()??;
+        let admitted = numbers.next()?.filter(|admitted| *admitted <= entry.calls)?;
         let mut views = SmallVec::with_capacity(entry.parts.len());
         for part in &entry.parts {
             let mut of_part = Views::new();
@@ -190,4 +192,44 @@ pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>>
         outcomes.push(Outcome { now, admitted, views });
     }
     numbers.next().is_none().then_some(outcomes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::algorithm::Twin;
+    use crate::outage::OnOutage;
+    use crate::spec::Spec;
+    use crate::store::{Member, Plan};
+
+    #[test]
+    fn a_reply_that_no_script_sends_is_refused() {
+        let spec: Spec = "leaky-bucket 10/s queue 3".parse().unwrap();
+        let twin = Twin::new(&spec.rules[0]);
+        let members = smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];
+        let plan = Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share };
+        let part = OwnedPart { plan: Arc::new(plan), key: (*b"k").into(), cost: 1, marks: smallvec![] };
+        let entries = [Entry { calls: 2, parts: smallvec![part] }];
+        let read = |numbers: &[i64]| {
+            let reply = Value::Array(numbers.iter().map(|number| Value::Int(*number)).collect());
+            outcomes(&reply, &entries).is_some()
+        };
+        assert!(read(&[1 << 53, 2, 1 << 53, 0, 0]));
+        assert!(!read(&[5, 3, 0, 0, 0]), "more were admitted than asked");
+        assert!(!read(&[5, i64::MAX, 0, 0, 0]));
+        for place in 0..5 {
+            for number in [-1, (1 << 53) + 1, i64::MIN, i64::MAX] {
+                let mut numbers = [5, 1, 0, 0, 0];
+                numbers[place] = number;
+                assert!(!read(&numbers), "{number} at {place}");
+            }
+        }
+        assert!(!read(&[5, 1, 0, 0]), "too few");
+        assert!(!read(&[5, 1, 0, 0, 0, 0]), "too many");
+        assert!(outcomes(&Value::Nil, &entries).is_none());
+    }
 }

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What one sentinel says of the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Master {
+pub(crate) struct Master {
     epoch: u64,
     host: String,
     port: u16,
@@ -129,7 +129,7 @@ async fn ask(link: &mut Link, name: &str) -> Result<Master, String> {
 }
 
 /// Reads the fields, a map or a list of names and values.
-fn master(reply: &Value) -> Option<Master> {
+pub(crate) fn master(reply: &Value) -> Option<Master> {
     let fields: Vec<(&Value, &Value)> = match reply {
         Value::Map(fields) => fields.iter().map(|(name, value)| (name, value)).collect(),
         Value::Array(fields) => fields.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),

@@ -1,7 +1,9 @@
 //! What the shadow observer knows: the rules as their definitions have them, and who was admitted
 //! when. It shares no code and no way of counting with the algorithms: it adds up lists.
 
-use rand::rngs::StdRng;
+pub(crate) mod round;
+
+use rand::Rng;
 use rand::seq::IndexedRandom;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +30,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    pub(crate) fn random(random: &mut StdRng, turns: bool) -> Rule {
+    pub(crate) fn random(random: &mut impl Rng, turns: bool) -> Rule {
         let mut kinds = vec![Kind::TokenBucket, Kind::Gcra, Kind::LeakyBucket];
         if !turns {
             kinds.extend([Kind::FixedWindow, Kind::SlidingWindow, Kind::SlidingWindow, Kind::SlidingLog]);

@@ -1,0 +1,393 @@
+//! The C interface under AddressSanitizer: any sequence of calls on any handles and places, NULL
+//! among them, with any numbers and lengths. A caller keeps only the promises that the header asks
+//! of it: a text ends with a NUL, a key has its length, a handle is closed once.
+#![no_main]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use sluicegate_c::clock::*;
+use sluicegate_c::decision::*;
+use sluicegate_c::limit::*;
+use sluicegate_c::limiter::*;
+use sluicegate_c::options::*;
+use sluicegate_c::permit::*;
+use sluicegate_c::result::*;
+use sluicegate_c::status::*;
+
+/// One of some handles; past their end it is NULL.
+type Slot = u8;
+const SLOTS: usize = 4;
+
+#[derive(Arbitrary, Debug, Clone)]
+enum Text {
+    Null,
+    Good(u8),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Arbitrary, Debug, Clone)]
+enum Key {
+    Null(u8),
+    Bytes(Vec<u8>),
+    /// No memory is as long.
+    Endless,
+    Small(u8),
+}
+
+#[derive(Arbitrary, Debug)]
+struct Options {
+    initialised: bool,
+    size: Option<u16>,
+    prefix: Text,
+    timeout_us: Option<i64>,
+    deny_cache_us: Option<i64>,
+    max_keys: Option<i64>,
+    on_outage: Option<i32>,
+    clock: Slot,
+}
+
+#[derive(Arbitrary, Debug)]
+struct Entry {
+    limit: Slot,
+    key: Key,
+    cost: i64,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    NewClock(Slot, i64),
+    MoveClock(Slot, i64),
+    SetClock(Slot, i64),
+    FreeClock(Slot),
+    InitOptions(bool, u16),
+    OpenLimiter(Slot, Text, Option<Options>, bool),
+    CloseLimiter(Slot),
+    OpenLimit(Slot, Slot, Text, Text, Option<i32>, bool),
+    CloseLimit(Slot),
+    Read(Slot),
+    TryAcquire(Slot, Key, i64, bool),
+    Acquire(Slot, Key, i64, i64, bool),
+    Reserve(Slot, Key, i64, i64, bool),
+    Peek(Slot, Key, bool),
+    Refund(Slot, Key, i64, bool),
+    Reset(Slot, Key),
+    Hold(Slot, Slot, Key, i64, bool, bool),
+    Release(Slot),
+    All(Slot, Vec<Entry>, bool, Option<u8>),
+    Status(Slot, bool),
+    Names(i32),
+}
+
+const GOOD: [&CStr; 14] = [
+    c"memory://",
+    c"sg",
+    c"login",
+    c"100/s burst 200",
+    c"3/s",
+    c"gcra 5/2h",
+    c"leaky-bucket 50/s queue 10",
+    c"fixed-window 1000/day align +01:00",
+    c"sliding-window 300/h",
+    c"sliding-log 20/s",
+    c"concurrency 2 ttl 30s",
+    c"10/s; 1000/h",
+    c"redis+unix://:Hunter2@nowhere:x",
+    c"rediss://u:Hunter2@[",
+];
+
+impl Text {
+    /// The text, and a pointer to it while it lives. No URL leads to a server.
+    fn made(&self) -> Option<CString> {
+        match self {
+            Text::Null => None,
+            Text::Good(number) => Some(GOOD[usize::from(*number) % GOOD.len()].to_owned()),
+            Text::Bytes(bytes) => {
+                let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+                CString::new(&bytes[..end])
+                    .ok()
+                    .filter(|_| ![b'r', b'u', b'v'].contains(bytes.first().unwrap_or(&0)))
+            }
+        }
+    }
+}
+
+fn pointer(text: &Option<CString>) -> *const c_char {
+    text.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+}
+
+impl Key {
+    fn parts(&self) -> (*const c_void, usize) {
+        match self {
+            Key::Null(length) => (ptr::null(), (*length).into()),
+            Key::Bytes(bytes) => (bytes.as_ptr().cast(), bytes.len()),
+            Key::Endless => (c"k".as_ptr().cast(), usize::MAX),
+            Key::Small(number) => (b"abcdefgh"[usize::from(number % 8)..].as_ptr().cast(), 1),
+        }
+    }
+}
+
+struct Handles<T>([*mut T; SLOTS]);
+
+impl<T> Handles<T> {
+    fn at(&self, slot: Slot) -> *mut T {
+        self.0.get(usize::from(slot) % (SLOTS + 1)).copied().unwrap_or(ptr::null_mut())
+    }
+
+    /// Takes a handle out, and with it the promise to close it.
+    fn take(&mut self, slot: Slot) -> *mut T {
+        let place = self.0.get_mut(usize::from(slot) % (SLOTS + 1));
+        place.map_or(ptr::null_mut(), |place| std::mem::replace(place, ptr::null_mut()))
+    }
+
+    fn empty(&self) -> bool {
+        self.0.iter().all(|handle| handle.is_null())
+    }
+}
+
+struct World {
+    clocks: Handles<sg_manual_clock>,
+    limiters: Handles<sg_limiter>,
+    limits: Handles<sg_limit>,
+    permits: Handles<sg_permit>,
+}
+
+/// A decision's place, which must be written exactly where the call is made.
+fn place(there: bool, place: &mut MaybeUninit<sg_decision>) -> *mut sg_decision {
+    if there { place.as_mut_ptr() } else { ptr::null_mut() }
+}
+
+fn check(result: sg_result, decision: &MaybeUninit<sg_decision>, written: bool) {
+    assert_ne!(result, sg_result::SG_ERR_INTERNAL, "{:?}", message());
+    if result == sg_result::SG_OK && written {
+        // SAFETY: a call that was made has written its decision.
+        let decision = unsafe { decision.assume_init() };
+        assert!((0..=decision.limit).contains(&decision.remaining), "{decision:?}");
+        assert!(
+            decision.retry_after >= -1 && decision.reset_after >= 0 && decision.wait >= 0,
+            "{decision:?}"
+        );
+        assert!(!decision.allowed || decision.retry_after == -1, "{decision:?}");
+    }
+    told(result);
+}
+
+/// An error says something.
+fn told(result: sg_result) {
+    assert_ne!(result, sg_result::SG_ERR_INTERNAL, "{:?}", message());
+    if result != sg_result::SG_OK {
+        let message = message();
+        assert!((10..1000).contains(&message.len()), "{message:?}");
+    }
+}
+
+fn message() -> String {
+    // SAFETY: never NULL, and copied before the next call.
+    unsafe { CStr::from_ptr(sg_last_error_message()) }.to_str().unwrap().to_owned()
+}
+
+/// A wait that a fuzzer has time for: none, or one that is refused.
+fn short(wait: i64) -> i64 {
+    match wait {
+        -1 => 0,
+        0..=31_622_400_000_000 => wait % 2 * 200,
+        refused => refused,
+    }
+}
+
+impl World {
+    unsafe fn open_limiter(&mut self, slot: Slot, url: &Text, options: &Option<Options>, there: bool) {
+        let url = url.made();
+        let mut set = MaybeUninit::<sg_options>::zeroed();
+        let prefix = options.as_ref().and_then(|options| options.prefix.made());
+        if let Some(options) = options {
+            let set = set.as_mut_ptr();
+            if options.initialised {
+                let size = options.size.map_or(size_of::<sg_options>(), usize::from);
+                told(unsafe { sg_options_init_sized(set, size) });
+            }
+            let set = unsafe { &mut *set };
+            set.prefix = pointer(&prefix);
+            set.timeout_us = options.timeout_us.unwrap_or(-1);
+            set.deny_cache_us = options.deny_cache_us.unwrap_or(-1);
+            set.max_keys = options.max_keys.map_or(-1, |keys| keys % 1024);
+            set.on_outage = options.on_outage.unwrap_or(-1);
+            set.clock = self.clocks.at(options.clock);
+        }
+        let set = if options.is_some() { set.as_ptr() } else { ptr::null() };
+        let mut made = ptr::null_mut();
+        let place = if there { &raw mut made } else { ptr::null_mut() };
+        let result = unsafe { sg_limiter_open(pointer(&url), set, place) };
+        told(result);
+        assert!(result == sg_result::SG_OK || !message().contains("Hunter2"), "{:?}", message());
+        assert_eq!(result == sg_result::SG_OK, !made.is_null());
+        unsafe { self.put_limiter(slot, made) };
+    }
+
+    unsafe fn put_limiter(&mut self, slot: Slot, made: *mut sg_limiter) {
+        let Some(place) = self.limiters.0.get_mut(usize::from(slot) % SLOTS) else { return };
+        let before = std::mem::replace(place, made);
+        unsafe { sg_limiter_close(before) };
+    }
+
+    unsafe fn step(&mut self, step: &Step) {
+        let mut decision = MaybeUninit::uninit();
+        match step {
+            Step::NewClock(slot, start) => {
+                let mut made = ptr::null_mut();
+                told(unsafe { sg_manual_clock_new(*start, &raw mut made) });
+                let place = &mut self.clocks.0[usize::from(*slot) % SLOTS];
+                unsafe { sg_manual_clock_free(std::mem::replace(place, made)) };
+            }
+            Step::MoveClock(slot, by) => told(unsafe { sg_manual_clock_advance(self.clocks.at(*slot), *by) }),
+            Step::SetClock(slot, to) => {
+                let clock = self.clocks.at(*slot);
+                let result = unsafe { sg_manual_clock_set(clock, *to) };
+                told(result);
+                if result == sg_result::SG_OK {
+                    assert_eq!(unsafe { sg_manual_clock_now(clock) }, *to);
+                }
+            }
+            Step::FreeClock(slot) => unsafe { sg_manual_clock_free(self.clocks.take(*slot)) },
+            Step::InitOptions(there, size) => {
+                let mut options = MaybeUninit::uninit();
+                let place = if *there { options.as_mut_ptr() } else { ptr::null_mut() };
+                told(unsafe { sg_options_init_sized(place, (*size).into()) });
+            }
+            Step::OpenLimiter(slot, url, options, there) => unsafe {
+                self.open_limiter(*slot, url, options, *there);
+            },
+            Step::CloseLimiter(slot) => unsafe { sg_limiter_close(self.limiters.take(*slot)) },
+            Step::OpenLimit(slot, limiter, name, spec, on_outage, there) => {
+                let (name, spec, limiter) = (name.made(), spec.made(), self.limiters.at(*limiter));
+                let mut made = ptr::null_mut();
+                let place = if *there { &raw mut made } else { ptr::null_mut() };
+                let (name, spec) = (pointer(&name), pointer(&spec));
+                let result = match on_outage {
+                    None => unsafe { sg_limit_open(limiter, name, spec, place) },
+                    Some(mode) => unsafe { sg_limit_open_on_outage(limiter, name, spec, *mode, place) },
+                };
+                told(result);
+                assert_eq!(result == sg_result::SG_OK, !made.is_null());
+                let place = &mut self.limits.0[usize::from(*slot) % SLOTS];
+                unsafe { sg_limit_close(std::mem::replace(place, made)) };
+            }
+            Step::CloseLimit(slot) => unsafe { sg_limit_close(self.limits.take(*slot)) },
+            Step::Read(slot) => {
+                let limit = self.limits.at(*slot);
+                for text in unsafe { [sg_limit_name(limit), sg_limit_spec(limit)] } {
+                    assert_eq!(text.is_null(), limit.is_null());
+                    if !text.is_null() {
+                        assert!(!unsafe { CStr::from_ptr(text) }.is_empty());
+                    }
+                }
+            }
+            Step::TryAcquire(limit, key, cost, there) => {
+                let (key, length) = key.parts();
+                let place = place(*there, &mut decision);
+                let result = unsafe { sg_try_acquire(self.limits.at(*limit), key, length, *cost, place) };
+                check(result, &decision, *there);
+            }
+            Step::Acquire(limit, key, cost, wait, there) => {
+                let (key, length) = key.parts();
+                let place = place(*there, &mut decision);
+                // Under a clock that nobody moves a wait has no end.
+                let wait = if self.clocks.empty() { short(*wait) } else { 0 };
+                let result = unsafe { sg_acquire(self.limits.at(*limit), key, length, *cost, wait, place) };
+                check(result, &decision, *there);
+            }
+            Step::Reserve(limit, key, cost, wait, there) => {
+                let (key, length) = key.parts();
+                let place = place(*there, &mut decision);
+                let result = unsafe { sg_reserve(self.limits.at(*limit), key, length, *cost, *wait, place) };
+                check(result, &decision, *there);
+            }
+            Step::Peek(limit, key, there) => {
+                let (key, length) = key.parts();
+                let place = place(*there, &mut decision);
+                check(unsafe { sg_peek(self.limits.at(*limit), key, length, place) }, &decision, *there);
+            }
+            Step::Refund(limit, key, cost, there) => {
+                let (key, length) = key.parts();
+                let place = place(*there, &mut decision);
+                let result = unsafe { sg_refund(self.limits.at(*limit), key, length, *cost, place) };
+                check(result, &decision, *there);
+            }
+            Step::Reset(limit, key) => {
+                let (key, length) = key.parts();
+                told(unsafe { sg_reset(self.limits.at(*limit), key, length) });
+            }
+            Step::Hold(slot, limit, key, wait, there, permit_there) => {
+                let (key, length) = key.parts();
+                let mut made = ptr::null_mut();
+                let place = place(*there, &mut decision);
+                let permit = if *permit_there { &raw mut made } else { ptr::null_mut() };
+                let wait = if self.clocks.empty() { short(*wait) } else { 0 };
+                let result = unsafe { sg_hold(self.limits.at(*limit), key, length, wait, place, permit) };
+                check(result, &decision, *there);
+                let place = &mut self.permits.0[usize::from(*slot) % SLOTS];
+                unsafe { sg_release(std::mem::replace(place, made)) };
+            }
+            Step::Release(slot) => unsafe { sg_release(self.permits.take(*slot)) },
+            Step::All(limiter, entries, there, count) => {
+                let entries: Vec<sg_entry> = entries
+                    .iter()
+                    .map(|entry| {
+                        let (key, key_len) = entry.key.parts();
+                        sg_entry { limit: self.limits.at(entry.limit), key, key_len, cost: entry.cost }
+                    })
+                    .collect();
+                // As many as there are, or a number that nothing could back.
+                let count = if count.is_some() { usize::MAX } else { entries.len() };
+                let place = place(*there, &mut decision);
+                let limiter = self.limiters.at(*limiter);
+                let result = unsafe { sg_try_acquire_all(limiter, entries.as_ptr(), count, place) };
+                check(result, &decision, *there);
+            }
+            Step::Status(limiter, there) => {
+                let mut status = MaybeUninit::<sg_limiter_status>::uninit();
+                let place = if *there { status.as_mut_ptr() } else { ptr::null_mut() };
+                let result = unsafe { sg_status(self.limiters.at(*limiter), place) };
+                told(result);
+                if result == sg_result::SG_OK {
+                    let status = unsafe { status.assume_init() };
+                    assert!(status.local_keys >= 0 && status.processes >= 0, "{status:?}");
+                }
+            }
+            Step::Names(number) => {
+                for name in [sg_result_name(*number), sg_source_name(*number), sg_store_state_name(*number)] {
+                    assert!(!unsafe { CStr::from_ptr(name) }.is_empty());
+                }
+            }
+        }
+    }
+
+    unsafe fn close(mut self) {
+        for slot in 0..SLOTS as Slot {
+            unsafe {
+                sg_manual_clock_free(self.clocks.take(slot));
+                sg_limiter_close(self.limiters.take(slot));
+                sg_release(self.permits.take(slot));
+                sg_limit_close(self.limits.take(slot));
+            }
+        }
+    }
+}
+
+fuzz_target!(|steps: Vec<Step>| {
+    let mut world = World {
+        clocks: Handles([ptr::null_mut(); SLOTS]),
+        limiters: Handles([ptr::null_mut(); SLOTS]),
+        limits: Handles([ptr::null_mut(); SLOTS]),
+        permits: Handles([ptr::null_mut(); SLOTS]),
+    };
+    for step in steps.iter().take(64) {
+        // SAFETY: the promises of the header are kept, as said above.
+        unsafe { world.step(step) };
+    }
+    // SAFETY: as above; every handle is closed once.
+    unsafe { world.close() };
+});

@@ -12,6 +12,10 @@
  * Functions may be called from any thread, and on one limiter from many threads at once; a handle
  * must not be used while or after it is closed. After a fork, parent and child both go on with the
  * handles they have.
+ *
+ * The verbs wait for the store, up to the budget of a decision, and sg_acquire and sg_hold for their
+ * turn. A program with an event loop, which must not wait, submits them to an sg_queue. For C++ there
+ * is sluicegate.hpp.
  */
 
 #ifndef SLUICEGATE_H

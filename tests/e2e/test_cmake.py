@@ -8,10 +8,15 @@ from pathlib import Path
 
 import artefacts
 
+VERSION = next(
+    line.split('"')[1]
+    for line in (artefacts.ROOT / "Cargo.toml").read_text().splitlines()
+    if line.startswith("version = ")
+)
 PROJECT = """
 cmake_minimum_required(VERSION 3.16)
 project(outside C CXX)
-find_package(sluicegate 0.1 REQUIRED)
+find_package(sluicegate @version@ REQUIRED)
 find_package(sluicegate REQUIRED)
 foreach(kind sluicegate sluicegate_static)
   add_executable(${kind} main.c)
@@ -35,17 +40,12 @@ int main() {
     std::cout << limiter.limit("n", "2/s").try_acquire("k").remaining << '\\n';
 }
 """
-VERSION = next(
-    line.split('"')[1]
-    for line in (artefacts.ROOT / "Cargo.toml").read_text().splitlines()
-    if line.startswith("version = ")
-)
 
 
 def test_shared_and_static(c_prefix: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved here"
     shutil.copytree(c_prefix, moved, symlinks=True)
-    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT.replace("@version@", VERSION))
     (tmp_path / "main.c").write_text(C)
     (tmp_path / "main.cpp").write_text(CPP)
     configured = artefacts.run(["cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={moved}"], cwd=tmp_path)
@@ -59,16 +59,17 @@ def test_shared_and_static(c_prefix: Path, tmp_path: Path) -> None:
         assert (str(moved) in needed) == ("libsluicegate" in needed) == (kind == "sluicegate")
 
 
+MAJOR, MINOR, PATCH = map(int, VERSION.split("."))
 ASKED = {
     "": True,
-    "0.1": True,
-    "0.1.0;EXACT": True,
-    "0...1": True,
+    f"{MAJOR}.{MINOR}": True,
+    f"{VERSION};EXACT": True,
+    f"{MAJOR}...{MAJOR + 1}": True,
     "0.0.1...0.0.9": False,
-    "0.0.1...<0.1": False,
-    "0.2": False,
-    "1": False,
-    "0.1.1;EXACT": False,
+    f"{MAJOR}.0...<{VERSION}": False,
+    f"{MAJOR}.{MINOR + 1}": False,
+    f"{MAJOR + 1}": False,
+    f"{MAJOR}.{MINOR}.{PATCH + 1};EXACT": False,
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,32 +119,32 @@ def eventually(what: str, holds: Callable[[], bool], seconds: float = 30.0) -> N
 @contextlib.contextmanager
 def serving(
     command: Sequence[str | Path], port: int, cwd: Path, env: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[subprocess.Popen[bytes]]:
     """A server, from when it takes connections until the end of the block."""
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=die_with_parent,
-    )
-    assert process.stdout is not None
+    # A file takes what a server prints, however much it is.
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
 
-    def takes_connections() -> bool:
-        if process.poll() is not None:
-            assert process.stdout is not None
-            raise RuntimeError(f"the server ended:\n{process.stdout.read()}")
-        with contextlib.suppress(OSError):
-            get(port, "/health")
-            return True
-        return False
+        def takes_connections() -> bool:
+            if process.poll() is not None:
+                printed.seek(0)
+                raise RuntimeError(f"the server ended:\n{printed.read()}")
+            with contextlib.suppress(OSError):
+                get(port, "/health")
+                return True
+            return False
 
-    with process:
-        try:
-            eventually("the server takes connections", takes_connections, START_SECONDS)
-            yield process
-        finally:
-            process.send_signal(signal.SIGKILL)
+        with process:
+            try:
+                eventually("the server takes connections", takes_connections, START_SECONDS)
+                yield process
+            finally:
+                process.kill()

@@ -174,6 +174,21 @@ def test_options(start: StartsServers) -> None:
     client.close()
 
 
+def test_nest_on_fastify(node_frameworks: Path, redis: RedisServer) -> None:
+    port = free_port()
+    command = ["node", node_frameworks / "built" / "nest_fastify.js", redis.url, str(port)]
+    with serving(command, port, node_frameworks):
+        answers = [get(port) for _ in range(2)] + [get(port, "/costly") for _ in range(2)]
+        problem = get(port)
+        health = get(port, "/health")
+    assert [answer.status for answer in answers] == [200, 200, 200, 429]
+    assert answers[2].headers["ratelimit"].startswith('"api";r=0;')
+    assert (answers[3].body, answers[3].headers["content-type"]) == ("slow down", "text/plain; charset=utf-8")
+    assert problem.status == 429 and problem.json()["violated-policies"] == ["api"]
+    assert problem.headers["content-type"].partition(";")[0] == "application/problem+json"
+    assert health.status == 200 and "ratelimit" not in health.headers
+
+
 class Provider(http.server.ThreadingHTTPServer):
     """Notes when it is called."""
 

@@ -11,7 +11,7 @@ import artefacts
 DOCS = artefacts.ROOT / "docs"
 # What is run, and what is only to be read.
 RUN = ("python", "js", "c", "rust")
-READ = ("text", "sh", "go", "output")
+READ = ("text", "sh", "go", "json", "http", "output")
 # A block of another library's, to stand beside ours; only its syntax is checked.
 THEIRS = "<!-- theirs -->"
 BLOCK = re.compile(

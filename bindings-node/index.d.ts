@@ -413,8 +413,8 @@ export class Limit {
   reset(key: Key): Promise<void>
 
   /**
-   * Takes a permit of a concurrency limit, waiting up to `timeoutMs` for one. It is renewed while
-   * it is held.
+   * Takes a permit of a concurrency limit, waiting up to `timeoutMs` for one: here it is 0 unless
+   * said, so that a limit that is full refuses at once. It is renewed while it is held.
    */
   hold(key: Key, options?: WaitOptions): Promise<Permit>
 

@@ -60,6 +60,14 @@ def provider() -> Iterator[Provider]:
 
 
 Get = Callable[[str], int]
+# A client's connections belong to one event loop.
+LOOP = asyncio.new_event_loop()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _closed_loop() -> Iterator[None]:
+    yield
+    LOOP.close()
 
 
 def by_httpx(spec: str, **options: Any) -> Get:
@@ -70,15 +78,12 @@ def by_httpx(spec: str, **options: Any) -> Get:
 
 def by_async_httpx(spec: str, **options: Any) -> Get:
     transport = AsyncRateLimitTransport(aio.Limiter().limit("provider", spec), **options)
+    client = httpx.AsyncClient(transport=transport, trust_env=False)
 
     async def get(url: str) -> int:
-        # A connection belongs to its event loop, so a client of its own for each.
-        sender = AsyncRateLimitTransport.__new__(AsyncRateLimitTransport)
-        sender.__dict__.update(transport.__dict__, _transport=httpx.AsyncHTTPTransport())
-        async with httpx.AsyncClient(transport=sender, trust_env=False) as client:
-            return (await client.get(url)).status_code
+        return (await client.get(url)).status_code
 
-    return lambda url: asyncio.run(get(url))
+    return lambda url: LOOP.run_until_complete(get(url))
 
 
 def by_requests(spec: str, **options: Any) -> Get:

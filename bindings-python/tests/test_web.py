@@ -158,6 +158,7 @@ def websocket(app: Any, extensions: dict[str, Any]) -> list[dict[str, Any]]:
     scope = {
         "type": "websocket",
         "path": "/",
+        "query_string": b"",
         "headers": [],
         "client": ("192.0.2.1", 1),
         "extensions": extensions,

@@ -147,8 +147,8 @@ def test_an_example_is_driven_over_its_limit(
         driven_over(server, lambda number: {})
         # Whatever a client makes up: it is the same client.
         driven_over(server, spoofed, source="127.0.0.2")
-        for path in OWN_LIMITS.get(example.section, ()):
-            has_its_own_limit(server, path)
+        for number, path in enumerate(OWN_LIMITS.get(example.section, ())):
+            has_its_own_limit(server, path, source=f"127.0.0.{3 + number}")
         if example.section == "Flask":
             is_exempt(server, "/health")
         assert was_asked(redis)
@@ -196,9 +196,9 @@ def was_asked(redis: RedisServer) -> bool:
     return "cmdstat_eval" in redis.command("INFO", "commandstats")
 
 
-def has_its_own_limit(server: WebServer, path: str) -> None:
+def has_its_own_limit(server: WebServer, path: str, source: str) -> None:
     """As `2/hour` says; beside the one of all views under Django, instead of it under Flask."""
-    answers = [server.get(path, source="127.0.0.3") for _ in range(3)]
+    answers = [server.get(path, source=source) for _ in range(3)]
     assert [answer.status for answer in answers] == [200, 200, 429]
     assert f'"{path.strip("/")}";r=0' in answers[1].headers["ratelimit"]
     assert json.loads(answers[2].body)["violated-policies"] == [path.strip("/")]
@@ -272,6 +272,8 @@ def test_redis_is_killed_under_load(frameworks: Path, tmp_path: Path) -> None:
             for load in loads:
                 load.start()
             all_say("up", tmp_path)
+            # Until each process has seen the key, and knows of the others by a heartbeat.
+            time.sleep(2.5)
             redis.kill()
             all_say("out", tmp_path)
             counted = [len(load.answers) for load in loads]
@@ -300,9 +302,9 @@ def test_redis_is_killed_under_load(frameworks: Path, tmp_path: Path) -> None:
         assert set(statuses) == {200, 429}, load.name
         assert max(times) <= BUDGET_S + SCHEDULING_S
         passed += statuses[200]
-    # One burst more where a process takes long to find that Redis is back.
+    # One burst more where a process takes long to find that Redis is back, or had not seen the key.
     bound = rate * seconds + 2 * burst
-    print(f"{passed} passed in {seconds:.1f} s, at most {bound:.0f}")
+    print(f"{passed} passed in {seconds:.1f} s, at most {bound:.0f}, {bound - burst:.0f} if none took long")
     assert burst <= passed <= bound
 
 

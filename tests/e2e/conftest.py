@@ -40,7 +40,7 @@ def node_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     docs/node-frameworks.md as `tsc --strict` puts them out."""
     directory = tmp_path_factory.mktemp("node-frameworks")
     shutil.copytree(programs.SOURCES / "node-frameworks", directory, dirs_exist_ok=True)
-    quiet = ["--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefer-offline"]
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts", "--prefer-offline"]
     artefacts.run(["npm", "ci", *quiet], cwd=directory)
     artefacts.run(["npm", "install", "--no-save", *quiet, artefacts.tarball()], cwd=directory)
     page = (artefacts.ROOT / "docs" / "node-frameworks.md").read_text()

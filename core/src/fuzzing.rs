@@ -47,6 +47,7 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluste
         deny_cache: std::time::Duration::ZERO,
         max_keys: 64,
         clock: Clock::Manual(ManualClock::default()),
+        on_event: None,
     });
     let engine = engine.unwrap_or_else(|error| panic!("{error}"));
     let plans: Vec<_> = (0..)

@@ -10,7 +10,7 @@ for word; do
   before=$word
 done
 case $name in
-  sluicegate | sluicegate_c | spec | url | reply | memory | bounds | c_api)
+  sluicegate | sluicegate_c | spec | url | reply | memory | bounds | http | c_api)
     coverage=-Cllvm-args=-sanitizer-coverage
     # Our own sanitizer flag is one that stable compilers keep to themselves.
     RUSTC_BOOTSTRAP=1 exec "$rustc" "$@" --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module \

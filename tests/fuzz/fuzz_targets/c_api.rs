@@ -6,17 +6,25 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use sluicegate_c::address::*;
 use sluicegate_c::clock::*;
 use sluicegate_c::decision::*;
+use sluicegate_c::event::*;
+use sluicegate_c::http::*;
 use sluicegate_c::limit::*;
 use sluicegate_c::limiter::*;
 use sluicegate_c::options::*;
 use sluicegate_c::permit::*;
 use sluicegate_c::result::*;
 use sluicegate_c::status::*;
+
+/// The bytes of a decision, in its place.
+#[repr(C, align(8))]
+struct Decision([u8; size_of::<sg_decision>()]);
 
 /// One of some handles; past their end it is NULL.
 type Slot = u8;
@@ -48,6 +56,7 @@ struct Options {
     max_keys: Option<i64>,
     on_outage: Option<i32>,
     clock: Slot,
+    listens: bool,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -80,9 +89,57 @@ enum Step {
     All(Slot, Vec<Entry>, bool, Option<u8>),
     Status(Slot, bool),
     Names(i32),
+    NewAddress(Slot, Vec<Text>, Text, i32, i32, bool),
+    FreeAddress(Slot),
+    AddressKey(Slot, Text, Vec<Text>, Buffer),
+    /// What an HTTP server is told of a decision, which may be anything.
+    Http(Slot, Option<[u8; size_of::<sg_decision>()]>, bool, Buffer),
+    HttpAll(Slot, Vec<(Slot, [u8; size_of::<sg_decision>()])>, bool, Buffer),
 }
 
-const GOOD: [&CStr; 14] = [
+/// Where a text is written to: how large it is, and whether it and the length's place are there.
+#[derive(Arbitrary, Debug)]
+struct Buffer {
+    size: u16,
+    there: bool,
+    length_there: bool,
+}
+
+impl Buffer {
+    /// Has `write` write to it, and checks what it wrote.
+    fn filled(&self, write: impl FnOnce(*mut c_char, usize, *mut usize) -> sg_result) {
+        let mut buffer = vec![0x55_u8; self.size.into()];
+        let (mut length, place) = (usize::MAX, buffer.as_mut_ptr().cast());
+        let length_place = if self.length_there { &raw mut length } else { ptr::null_mut() };
+        let place = if self.there { place } else { ptr::null_mut() };
+        let result = write(place, buffer.len(), length_place);
+        told(result);
+        if result == sg_result::SG_OK && self.there {
+            let text = CStr::from_bytes_until_nul(&buffer).unwrap();
+            assert!(!self.length_there || length == text.count_bytes());
+            assert!(text.to_str().is_ok());
+        } else {
+            assert!(buffer.iter().all(|byte| *byte == 0x55), "written, and yet it failed");
+        }
+    }
+}
+
+/// Counts in what `user_data` points to.
+unsafe extern "C" fn listen(event: *const sg_event, user_data: *mut c_void) {
+    let told = unsafe { &*user_data.cast::<AtomicU64>() };
+    let message = unsafe { CStr::from_ptr((*event).message) };
+    assert!(!message.is_empty() && !unsafe { sg_event_kind_name((*event).kind).is_null() });
+    told.fetch_add(1, Ordering::Relaxed);
+}
+
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+const GOOD: [&CStr; 19] = [
+    c"loopback",
+    c"10.0.0.0/8",
+    c"x-forwarded-for",
+    c"forwarded",
+    c"for=\"[2001:db8::1]:80\", for=10.0.0.1",
     c"memory://",
     c"sg",
     c"login",
@@ -153,6 +210,7 @@ struct World {
     limiters: Handles<sg_limiter>,
     limits: Handles<sg_limit>,
     permits: Handles<sg_permit>,
+    addresses: Handles<sg_client_address>,
 }
 
 /// A decision's place, which must be written exactly where the call is made.
@@ -216,6 +274,10 @@ impl World {
             set.max_keys = options.max_keys.map_or(-1, |keys| keys % 1024);
             set.on_outage = options.on_outage.unwrap_or(-1);
             set.clock = self.clocks.at(options.clock);
+            if options.listens {
+                set.on_event = Some(listen);
+                set.user_data = ptr::from_ref(&TOLD).cast_mut().cast();
+            }
         }
         let set = if options.is_some() { set.as_ptr() } else { ptr::null() };
         let mut made = ptr::null_mut();
@@ -357,11 +419,70 @@ impl World {
                     assert!(status.local_keys >= 0 && status.processes >= 0, "{status:?}");
                 }
             }
+            Step::NewAddress(..)
+            | Step::FreeAddress(_)
+            | Step::AddressKey(..)
+            | Step::Http(..)
+            | Step::HttpAll(..) => unsafe { self.address_or_http(step) },
             Step::Names(number) => {
-                for name in [sg_result_name(*number), sg_source_name(*number), sg_store_state_name(*number)] {
+                let names = [sg_result_name, sg_source_name, sg_store_state_name, sg_event_kind_name];
+                for name in names.map(|name| name(*number)) {
                     assert!(!unsafe { CStr::from_ptr(name) }.is_empty());
                 }
             }
+        }
+    }
+
+    unsafe fn address_or_http(&mut self, step: &Step) {
+        match step {
+            Step::NewAddress(slot, trusted, header, ipv4, ipv6, there) => {
+                let trusted: Vec<Option<CString>> = trusted.iter().map(Text::made).collect();
+                let trusted: Vec<*const c_char> = trusted.iter().map(pointer).collect();
+                let (header, mut made) = (header.made(), ptr::null_mut());
+                let place = if *there { &raw mut made } else { ptr::null_mut() };
+                let (list, count) = (trusted.as_ptr(), trusted.len());
+                told(unsafe { sg_client_address_new(list, count, pointer(&header), *ipv4, *ipv6, place) });
+                let place = &mut self.addresses.0[usize::from(*slot) % SLOTS];
+                unsafe { sg_client_address_free(std::mem::replace(place, made)) };
+            }
+            Step::FreeAddress(slot) => unsafe { sg_client_address_free(self.addresses.take(*slot)) },
+            Step::AddressKey(slot, peer, values, buffer) => {
+                let client = self.addresses.at(*slot);
+                assert_eq!(unsafe { sg_client_address_header(client) }.is_null(), client.is_null());
+                let (peer, values) = (peer.made(), values.iter().map(Text::made).collect::<Vec<_>>());
+                let values: Vec<*const c_char> = values.iter().map(pointer).collect();
+                buffer.filled(|place, size, length| unsafe {
+                    let (list, count) = (values.as_ptr(), values.len());
+                    sg_client_address_key(client, pointer(&peer), list, count, place, size, length)
+                });
+            }
+            Step::Http(limit, decision, legacy, buffer) => {
+                let (limit, legacy) = (self.limits.at(*limit), i32::from(*legacy));
+                let decision = decision.map(Decision);
+                let decision =
+                    decision.as_ref().map_or(ptr::null(), |decision| ptr::from_ref(decision).cast());
+                buffer.filled(|place, size, length| unsafe {
+                    sg_http_headers(limit, decision, legacy, place, size, length)
+                });
+                buffer.filled(|place, size, length| unsafe {
+                    sg_http_problem(limit, decision, place, size, length)
+                });
+            }
+            Step::HttpAll(limiter, pairs, legacy, buffer) => {
+                let (limiter, legacy) = (self.limiters.at(*limiter), i32::from(*legacy));
+                let (key, key_len, cost) = (ptr::null(), 0, 0);
+                let entries = pairs.iter().map(|(limit, _)| self.limits.at(*limit));
+                let entries: Vec<_> = entries.map(|limit| sg_entry { limit, key, key_len, cost }).collect();
+                let decisions: Vec<Decision> = pairs.iter().map(|(_, bytes)| Decision(*bytes)).collect();
+                let (entries, decisions, count) = (entries.as_ptr(), decisions.as_ptr().cast(), pairs.len());
+                buffer.filled(|place, size, length| unsafe {
+                    sg_http_headers_all(limiter, entries, decisions, count, legacy, place, size, length)
+                });
+                buffer.filled(|place, size, length| unsafe {
+                    sg_http_problem_all(limiter, entries, decisions, count, place, size, length)
+                });
+            }
+            _ => unreachable!("{step:?} is another's"),
         }
     }
 
@@ -372,6 +493,7 @@ impl World {
                 sg_limiter_close(self.limiters.take(slot));
                 sg_release(self.permits.take(slot));
                 sg_limit_close(self.limits.take(slot));
+                sg_client_address_free(self.addresses.take(slot));
             }
         }
     }
@@ -383,6 +505,7 @@ fuzz_target!(|steps: Vec<Step>| {
         limiters: Handles([ptr::null_mut(); SLOTS]),
         limits: Handles([ptr::null_mut(); SLOTS]),
         permits: Handles([ptr::null_mut(); SLOTS]),
+        addresses: Handles([ptr::null_mut(); SLOTS]),
     };
     for step in steps.iter().take(64) {
         // SAFETY: the promises of the header are kept, as said above.

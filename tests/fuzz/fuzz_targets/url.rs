@@ -15,9 +15,11 @@ fn with_secret(text: &str) -> String {
     let (before, after) = text.rsplit_once('@').filter(|_| !socket).unwrap_or(("", text));
     let (after, query) = after.split_once('?').unwrap_or((after, ""));
     let (before, after) = (before.replace(MARK, SECRET), after.replace(MARK, ""));
-    let query = ["pass=", "password="]
-        .iter()
-        .fold(query.replace(MARK, ""), |query, name| query.replace(name, &format!("{name}{SECRET}")));
+    let hidden = |parameter: &str| match parameter.split_once('=') {
+        Some((name @ ("pass" | "password" | "sentinel_password"), rest)) => format!("{name}={SECRET}{rest}"),
+        _ => parameter.replace(MARK, ""),
+    };
+    let query = query.split('&').map(hidden).collect::<Vec<_>>().join("&");
     if before.is_empty() { format!("{after}?{query}") } else { format!("{before}@{after}?{query}") }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -68,6 +69,16 @@ def test_the_quickstarts_are_the_readme_s(book: Path) -> None:
     text = re.sub("<[^>]+>", "", (book / "quickstart.html").read_text())
     for name in ("import sluicegate", "from sluicegate import aio", "sg_limiter_open", "use sluicegate"):
         assert name in text
+
+
+def test_included_parts_keep_their_form(book: Path) -> None:
+    """An indented block at the beginning of a part stays one: the diagram of the states."""
+    architecture = (artefacts.ROOT / "ARCHITECTURE.md").read_text()
+    first, second = re.findall(r"^    (.*)$", architecture.partition("## Up and out")[2], flags=re.MULTILINE)[
+        :2
+    ]
+    page = html.unescape(re.sub("<[^>]+>", "", (book / "outages.html").read_text()))
+    assert f"{first}\n{second}\n" in page
 
 
 def markdown_files() -> list[Path]:

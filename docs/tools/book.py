@@ -50,14 +50,14 @@ def section(text: str, title: str) -> str:
     for line, code in split(text):
         heading = None if code else HEADING.match(line)
         if level and heading and len(heading[1]) <= level:
-            return "\n".join(found).strip()
+            return "\n".join(found).strip("\n")
         if level:
             found.append(line[level - 1 :] if heading else line)
         elif heading and heading[2] == title:
             level = len(heading[1])
     if not level:
         raise PluginError(f"there is no heading {title!r} to include")
-    return "\n".join(found).strip()
+    return "\n".join(found).strip("\n")
 
 
 def anchors(text: str) -> set[str]:

@@ -61,6 +61,8 @@ for language in "${languages[@]}"; do
   build "$language" "$here/tests/c/http.c" http "${json[@]}"
   run_program ./http "$here/../tests/addresses.json"
   [[ $language/$mode != c11/plain ]] || run_program ./scenarios --queue "${scenarios[@]}"
+  build "$language" "$here/tests/c/secrets.c" secrets "${json[@]}" -pthread
+  run_program ./secrets "$here/../tests/secrets.json"
   build "$language" "$here/examples/quickstart.c" quickstart
   run_program ./quickstart memory://
 done

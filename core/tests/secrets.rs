@@ -1,5 +1,5 @@
 //! No password in an error, a debug print or a status, whatever the URL looks like and whoever
-//! refuses it. The URLs are data that every language's tests read: `tests/secrets/urls.json`.
+//! refuses it. The URLs are data that every language's tests read: `tests/secrets.json`.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn until_out(limiter: &Limiter) -> String {
 
 #[test]
 fn no_url_tells_its_password() {
-    let text = std::fs::read_to_string("../tests/secrets/urls.json").unwrap();
+    let text = std::fs::read_to_string("../tests/secrets.json").unwrap();
     let cases: Vec<Case> = serde_json::from_str(&text).unwrap();
     assert!(cases.len() > 50);
     for Case { url, secret } in cases {

@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing bench test fuzz miri lint header clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test fuzz miri lint header book pictures clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ npm: setup ## The Node package, in dist/
 lib: ## The C library, shared and static
 	cargo build --release --locked --package sluicegate-c
 
-install-c: lib ## Install the C library, header and pkg-config file below PREFIX
+install-c: lib ## Install the C library, headers, pkg-config and CMake files below PREFIX
 	@$(MAKE) --no-print-directory -C bindings-c install PREFIX="$(abspath $(PREFIX))" DESTDIR="$(DESTDIR)"
 
 demo-worker:
@@ -45,6 +45,10 @@ pacing: build ## Processes in three languages send at one exact rate
 
 bench: wheel npm lib ## Ours and the peers' side by side on one Redis; BENCH="--only node" and the like narrow it
 	@PYTHONPATH=tests/tools $(PYTHON) benches/bench.py $(BENCH)
+
+c-server: lib ## An HTTP server in C that limits by client address; ARGS are its options
+	@$(MAKE) --no-print-directory -s -C bindings-c install PREFIX="$(abspath $(TARGET))/c-prefix" DESTDIR=
+	@PKG_CONFIG_PATH="$(abspath $(TARGET))/c-prefix/lib/pkgconfig" $(MAKE) --no-print-directory -C examples/c-server run
 
 test: build ## Every test, in all four languages, on real servers
 	@$(PYTHON) tests/tools/run_tests.py
@@ -64,6 +68,12 @@ lint: setup ## Formatters, linters, type checks, and the header against its sour
 
 header: ## Write bindings-c/include/sluicegate.h anew from its source
 	@$(MAKE) --no-print-directory -C bindings-c header
+
+book: setup ## The documentation, in target/book
+	$(PYTHON) -m mkdocs build --quiet --strict
+
+pictures: wheel ## Draw the book's pictures anew, from the library as it is
+	@PYTHONPATH=tests/tools $(PYTHON) docs/tools/draw.py
 
 clean: ## Remove what was built; .venv and node_modules stay
 	cargo clean

@@ -263,6 +263,14 @@ export interface ReserveOptions {
   signal?: AbortSignal
 }
 
+/** The options of {@link Limit.guard}. */
+export interface GuardOptions<This = unknown, Args extends unknown[] = unknown[]> {
+  /** Who is limited, or a function of the call's arguments that says it. */
+  key: Key | ((this: This, ...args: Args) => Key | Promise<Key>)
+  /** Units that a call takes, or a function of its arguments that says it; 1 unless said. */
+  cost?: Cost | ((this: This, ...args: Args) => Cost | Promise<Cost>)
+}
+
 /** A limiter's state at a moment. */
 export interface Status {
   /** Whether the store decides. A limiter on `memory://` is always up, until it is closed. */
@@ -405,10 +413,25 @@ export class Limit {
   reset(key: Key): Promise<void>
 
   /**
-   * Takes a permit of a concurrency limit, waiting up to `timeoutMs` for one. It is renewed while
-   * it is held.
+   * Takes a permit of a concurrency limit, waiting up to `timeoutMs` for one: here it is 0 unless
+   * said, so that a limit that is full refuses at once. It is renewed while it is held.
    */
   hold(key: Key, options?: WaitOptions): Promise<Permit>
+
+  /**
+   * The function `fn`, held to this limit: a call that is refused rejects with {@link RateLimited},
+   * which carries the decision, and `fn` is not called.
+   *
+   * ```js
+   * const send = limit.guard(sendMail, { key: (to) => to })
+   * ```
+   *
+   * @throws {TypeError} For an argument of a wrong type or an unknown option.
+   */
+  guard<Fn extends (this: never, ...args: never[]) => unknown>(
+    fn: Fn,
+    options: GuardOptions<ThisParameterType<Fn>, Parameters<Fn>>,
+  ): (this: ThisParameterType<Fn>, ...args: Parameters<Fn>) => Promise<Awaited<ReturnType<Fn>>>
 
   /**
    * The header fields for a decision of this limit, by name: `RateLimit-Policy` and `RateLimit`

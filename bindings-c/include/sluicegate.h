@@ -12,6 +12,10 @@
  * Functions may be called from any thread, and on one limiter from many threads at once; a handle
  * must not be used while or after it is closed. After a fork, parent and child both go on with the
  * handles they have.
+ *
+ * The verbs wait for the store, up to the budget of a decision, and sg_acquire and sg_hold for their
+ * turn. A program with an event loop, which must not wait, submits them to an sg_queue. For C++ there
+ * is sluicegate.hpp.
  */
 
 #ifndef SLUICEGATE_H
@@ -85,6 +89,10 @@ enum sg_result
      * A defect in Sluicegate itself: report it.
      */
     SG_ERR_INTERNAL = 7,
+    /**
+     * The queue holds as many calls as it may: collect, then submit again.
+     */
+    SG_ERR_FULL = 8,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -267,6 +275,19 @@ typedef struct sg_manual_clock sg_manual_clock;
 typedef struct sg_permit sg_permit;
 
 /**
+ * Calls that are under way, for a program with an event loop of its own: submit calls, poll the
+ * descriptor of sg_queue_fd, and collect what has finished. None of this waits for anything.
+ *
+ * A program has one for each event loop. Any limits of any limiters may be used with it.
+ * Functions that take a queue may be called from any thread, but it is collected by one thread at
+ * a time.
+ *
+ * After a fork, the calls under way stay with the parent. The child's queue is empty and has a
+ * descriptor of its own: ask sg_queue_fd for it.
+ */
+typedef struct sg_queue sg_queue;
+
+/**
  * A change of a limiter's.
  */
 typedef struct sg_event {
@@ -441,6 +462,34 @@ typedef struct sg_decision {
      */
     int32_t rule;
 } sg_decision;
+
+/**
+ * A call that has finished.
+ */
+typedef struct sg_completion {
+    /**
+     * As it was given when the call was submitted.
+     */
+    uint64_t tag;
+    /**
+     * What came of the call: SG_OK, or SG_ERR_OUTAGE, SG_ERR_CLOSED or SG_ERR_INTERNAL.
+     */
+    sg_result result;
+    /**
+     * The decision. Where there is none, as `result` is not SG_OK or the call was sg_submit_reset,
+     * `retry_after` is -1 and the rest zero.
+     */
+    struct sg_decision decision;
+    /**
+     * Of sg_submit_hold: the permit, which sg_release gives back; else NULL, and also where the
+     * decision refuses.
+     */
+    struct sg_permit *permit;
+    /**
+     * What was wrong, until this queue is next collected or closed; NULL where `result` is SG_OK.
+     */
+    const char *message;
+} sg_completion;
 
 #ifdef __cplusplus
 extern "C" {
@@ -630,6 +679,133 @@ sg_result sg_hold(const struct sg_limit *limit,
 void sg_release(struct sg_permit *permit);
 
 /**
+ * Opens a queue. sg_queue_close closes what is written to `queue`.
+ *
+ * SG_ERR_INTERNAL where the system has no more descriptors.
+ */
+sg_result sg_queue_open(struct sg_queue **queue);
+
+/**
+ * Gives up the calls that are under way and frees the queue: turns that have not come and permits
+ * that were not collected are given back, decisions that are under way are still made. Take its
+ * descriptor out of what is polled first. Permits that were collected stay. NULL is allowed.
+ */
+void sg_queue_close(struct sg_queue *queue);
+
+/**
+ * A descriptor that is readable while there is something to collect, for poll, epoll, kqueue or an
+ * event library. It is the queue's: it must not be read, written or closed. It changes in a forked
+ * child, and nowhere else. -1 where `queue` is NULL or a child has no descriptors left.
+ */
+int32_t sg_queue_fd(const struct sg_queue *queue);
+
+/**
+ * Writes what has finished to the `capacity` places at `completions`, and how many these are, from
+ * 0 on, to `count`. What does not fit is there for the next call, and the descriptor stays readable.
+ * It waits for nothing.
+ *
+ * Call it when the descriptor is readable; to poll edge-triggered, call it until `count` is
+ * less than `capacity`.
+ */
+sg_result sg_queue_collect(struct sg_queue *queue,
+                           struct sg_completion *completions,
+                           size_t capacity,
+                           size_t *count);
+
+/**
+ * Gives up the calls that were submitted with `tag` and not collected: nothing of them is
+ * collected any more, so what `tag` stands for may be freed. A turn that has not come is given
+ * back, and so is a permit; a decision that is under way is still made.
+ */
+sg_result sg_queue_cancel(struct sg_queue *queue, uint64_t tag);
+
+/**
+ * Starts sg_try_acquire. The key is copied. `tag` is anything that tells the caller which call it
+ * was, such as a number or a pointer made into one.
+ *
+ * After SG_OK, exactly one completion with `tag` is to be collected, unless it is cancelled or the
+ * queue is closed: also where the decision was there at once, and whatever happens to the store.
+ * After any other result there is none: SG_ERR_ARGUMENT and SG_ERR_UNSUPPORTED as for
+ * sg_try_acquire, SG_ERR_FULL where the queue holds 100,000 calls that were not collected.
+ */
+sg_result sg_submit_try_acquire(struct sg_queue *queue,
+                                const struct sg_limit *limit,
+                                const void *key,
+                                size_t key_len,
+                                int64_t cost,
+                                uint64_t tag);
+
+/**
+ * Starts sg_acquire, as sg_submit_try_acquire does; it is finished when the turn has come.
+ * sg_queue_cancel gives the turn up.
+ */
+sg_result sg_submit_acquire(struct sg_queue *queue,
+                            const struct sg_limit *limit,
+                            const void *key,
+                            size_t key_len,
+                            int64_t cost,
+                            int64_t timeout_us,
+                            uint64_t tag);
+
+/**
+ * Starts sg_reserve, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_reserve(struct sg_queue *queue,
+                            const struct sg_limit *limit,
+                            const void *key,
+                            size_t key_len,
+                            int64_t cost,
+                            int64_t max_wait_us,
+                            uint64_t tag);
+
+/**
+ * Starts sg_peek, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_peek(struct sg_queue *queue,
+                         const struct sg_limit *limit,
+                         const void *key,
+                         size_t key_len,
+                         uint64_t tag);
+
+/**
+ * Starts sg_refund, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_refund(struct sg_queue *queue,
+                           const struct sg_limit *limit,
+                           const void *key,
+                           size_t key_len,
+                           int64_t cost,
+                           uint64_t tag);
+
+/**
+ * Starts sg_reset, as sg_submit_try_acquire does.
+ */
+sg_result sg_submit_reset(struct sg_queue *queue,
+                          const struct sg_limit *limit,
+                          const void *key,
+                          size_t key_len,
+                          uint64_t tag);
+
+/**
+ * Starts sg_hold, as sg_submit_try_acquire does. The completion has the permit.
+ */
+sg_result sg_submit_hold(struct sg_queue *queue,
+                         const struct sg_limit *limit,
+                         const void *key,
+                         size_t key_len,
+                         int64_t timeout_us,
+                         uint64_t tag);
+
+/**
+ * Starts sg_try_acquire_all, as sg_submit_try_acquire does. The entries are copied.
+ */
+sg_result sg_submit_try_acquire_all(struct sg_queue *queue,
+                                    const struct sg_limiter *limiter,
+                                    const struct sg_entry *entries,
+                                    size_t count,
+                                    uint64_t tag);
+
+/**
  * Writes the header fields for a decision of a limit to `buffer`, as lines that each end with CR LF:
  * RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers), and Retry-After in whole
  * seconds, rounded up, where it is a refusal that time can heal. They fit every response, also one to
@@ -791,8 +967,8 @@ const char *sg_source_name(int32_t source);
 const char *sg_last_error_message(void);
 
 /**
- * Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed" or
- * "internal"; "unknown" for any other number. Never NULL, valid for ever.
+ * Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed",
+ * "internal" or "full"; "unknown" for any other number. Never NULL, valid for ever.
  */
 const char *sg_result_name(int32_t result);
 

@@ -12,6 +12,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the promise is the same for all and stands above")]
 
 pub mod address;
+mod call;
 pub mod clock;
 mod convert;
 pub mod decision;
@@ -21,6 +22,7 @@ pub mod limit;
 pub mod limiter;
 pub mod options;
 pub mod permit;
+pub mod queue;
 pub mod result;
 pub mod status;
 

@@ -4,10 +4,10 @@ use std::ffi::{CString, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use sluicegate::argument::cost_from_int;
 use sluicegate::{Answer, Call, Error, ErrorKind, Limit, Result};
 
-use crate::convert::{duration_or_unset, key, out, owned_text, reference, text};
+use crate::call;
+use crate::convert::{key, out, owned_text, reference, text};
 use crate::decision::sg_decision;
 use crate::limiter::sg_limiter;
 use crate::options;
@@ -132,9 +132,8 @@ pub unsafe extern "C" fn sg_try_acquire(
     cost: i64,
     decision: *mut sg_decision,
 ) -> sg_result {
-    let call = || Ok(Call::TryAcquire { cost: cost_from_int(cost.into())? });
     // SAFETY: the caller's promise.
-    unsafe { decide(limit, key, key_len, decision, call) }
+    unsafe { decide(limit, key, key_len, decision, || call::try_acquire(cost)) }
 }
 
 /// Waits its turn, first come first served, and gives up at once when the wait would be longer than
@@ -154,12 +153,8 @@ pub unsafe extern "C" fn sg_acquire(
     timeout_us: i64,
     decision: *mut sg_decision,
 ) -> sg_result {
-    let call = || {
-        let cost = cost_from_int(cost.into())?;
-        Ok(Call::Acquire { cost, timeout: duration_or_unset("timeout_us", timeout_us)? })
-    };
     // SAFETY: the caller's promise.
-    unsafe { decide(limit, key, key_len, decision, call) }
+    unsafe { decide(limit, key, key_len, decision, || call::acquire(cost, timeout_us)) }
 }
 
 /// Takes the turn, if it comes within `max_wait_us` (0 to 366 days, or -1 for no bound), and says
@@ -175,12 +170,8 @@ pub unsafe extern "C" fn sg_reserve(
     max_wait_us: i64,
     decision: *mut sg_decision,
 ) -> sg_result {
-    let call = || {
-        let cost = cost_from_int(cost.into())?;
-        Ok(Call::Reserve { cost, max_wait: duration_or_unset("max_wait_us", max_wait_us)? })
-    };
     // SAFETY: the caller's promise.
-    unsafe { decide(limit, key, key_len, decision, call) }
+    unsafe { decide(limit, key, key_len, decision, || call::reserve(cost, max_wait_us)) }
 }
 
 /// Says whether a cost of 1 would pass now, and changes nothing.
@@ -211,9 +202,8 @@ pub unsafe extern "C" fn sg_refund(
 ) -> sg_result {
     let mut unwanted = MaybeUninit::uninit();
     let decision = if decision.is_null() { unwanted.as_mut_ptr() } else { decision };
-    let call = || Ok(Call::Refund { cost: cost_from_int(cost.into())? });
     // SAFETY: the caller's promise, or our own place.
-    unsafe { decide(limit, key, key_len, decision, call) }
+    unsafe { decide(limit, key, key_len, decision, || call::refund(cost)) }
 }
 
 /// Forgets the key: it is as if never used.
@@ -223,7 +213,7 @@ pub unsafe extern "C" fn sg_refund(
 pub unsafe extern "C" fn sg_reset(limit: *const sg_limit, key: *const c_void, key_len: usize) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        unsafe { call(limit, key, key_len, || Ok(Call::Reset)) }.map(drop)
+        unsafe { ask(limit, key, key_len, || Ok(Call::Reset)) }.map(drop)
     })
 }
 
@@ -238,7 +228,7 @@ unsafe fn decide(
 ) -> sg_result {
     guard(|| {
         // SAFETY: as above. The place is looked at first: a call must not take and then fail.
-        let (place, answer) = unsafe { (out("decision", decision)?, call(limit, key, key_len, what)?) };
+        let (place, answer) = unsafe { (out("decision", decision)?, ask(limit, key, key_len, what)?) };
         place.write(answer.decision().ok_or_else(no_decision)?.into());
         Ok(())
     })
@@ -246,7 +236,7 @@ unsafe fn decide(
 
 /// # Safety
 /// The caller's promise.
-pub(crate) unsafe fn call(
+pub(crate) unsafe fn ask(
     limit: *const sg_limit,
     bytes: *const c_void,
     length: usize,

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
-use sluicegate::argument::cost_from_int;
-use sluicegate::{ErrorKind, Limiter, Result};
+use sluicegate::{ErrorKind, Limiter};
 
-use crate::convert::{array, key, out, reference, text};
+use crate::call;
+use crate::convert::{out, reference, text};
 use crate::decision::sg_decision;
 use crate::limit::{no_decision, sg_limit};
 use crate::options::sg_options;
@@ -97,16 +97,10 @@ pub unsafe extern "C" fn sg_try_acquire_all(
 ) -> sg_result {
     guard(|| {
         // SAFETY: the caller's promise.
-        let (limiter, entries, decision) = unsafe {
-            (reference("limiter", limiter)?, array("entries", entries, count)?, out("decision", decision)?)
+        let (limiter, decision, parts) = unsafe {
+            (reference("limiter", limiter)?, out("decision", decision)?, call::parts(entries, count)?)
         };
-        let parts = entries.iter().map(|entry| {
-            // SAFETY: the caller's promise.
-            let (limit, key) =
-                unsafe { (reference("entries[].limit", entry.limit)?, key(entry.key, entry.key_len)?) };
-            Ok((limit.limit.clone(), key.to_vec(), cost_from_int(entry.cost.into())?))
-        });
-        let answer = limiter.0.submit_all(parts.collect::<Result<_>>()?).wait()?;
+        let answer = limiter.0.submit_all(parts).wait()?;
         decision.write(answer.decision().ok_or_else(no_decision)?.into());
         Ok(())
     })

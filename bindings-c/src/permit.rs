@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use sluicegate::{Answer, Call, Permit};
+use sluicegate::{Answer, Permit};
 
-use crate::convert::{duration_or_unset, out};
+use crate::call;
+use crate::convert::out;
 use crate::decision::sg_decision;
-use crate::limit::{call, no_decision, sg_limit};
+use crate::limit::{ask, no_decision, sg_limit};
 use crate::result::{guard, guard_quietly, sg_result};
 
 /// A permit of a concurrency limit.
@@ -33,16 +34,21 @@ pub unsafe extern "C" fn sg_hold(
     permit: *mut *mut sg_permit,
 ) -> sg_result {
     guard(|| {
-        let what = || Ok(Call::Hold { timeout: duration_or_unset("timeout_us", timeout_us)? });
+        let what = || call::hold(timeout_us);
         // SAFETY: the caller's promise. The places are looked at first: a call must not take and
         // then fail.
         let (decision, permit, answer) =
-            unsafe { (out("decision", decision)?, out("permit", permit)?, call(limit, key, key_len, what)?) };
+            unsafe { (out("decision", decision)?, out("permit", permit)?, ask(limit, key, key_len, what)?) };
         let Answer::Held(decided, held) = answer else { return Err(no_decision()) };
         decision.write(decided.into());
-        permit.write(held.map_or(ptr::null_mut(), |held| Box::into_raw(Box::new(sg_permit { _held: held }))));
+        permit.write(handle(held));
         Ok(())
     })
+}
+
+/// What C holds a permit by; NULL where there is none.
+pub(crate) fn handle(held: Option<Permit>) -> *mut sg_permit {
+    held.map_or(ptr::null_mut(), |held| Box::into_raw(Box::new(sg_permit { _held: held })))
 }
 
 /// Gives a permit back and frees it. It waits for nothing. NULL is allowed.
@@ -50,7 +56,7 @@ pub unsafe extern "C" fn sg_hold(
 pub unsafe extern "C" fn sg_release(permit: *mut sg_permit) {
     guard_quietly(|| {
         if !permit.is_null() {
-            // SAFETY: the caller's promise: it came from sg_hold and is released once.
+            // SAFETY: the caller's promise: it came from sg_hold or a completion and is released once.
             drop(unsafe { Box::from_raw(permit) });
         }
     });

@@ -27,6 +27,8 @@ pub enum sg_result {
     SG_ERR_CLOSED = 6,
     /// A defect in Sluicegate itself: report it.
     SG_ERR_INTERNAL = 7,
+    /// The queue holds as many calls as it may: collect, then submit again.
+    SG_ERR_FULL = 8,
 }
 
 fn code(kind: ErrorKind) -> sg_result {
@@ -52,6 +54,7 @@ fn name(result: i32) -> &'static CStr {
         5 => c"outage",
         6 => c"closed",
         7 => c"internal",
+        8 => c"full",
         _ => c"unknown",
     }
 }
@@ -62,8 +65,13 @@ thread_local! {
 
 /// Runs the body of a function: its error, or its panic, becomes a code and this thread's message.
 pub(crate) fn guard(body: impl FnOnce() -> Result<()>) -> sg_result {
+    guard_code(|| body().map(|()| sg_result::SG_OK))
+}
+
+/// [`guard`] for a body that has a code of its own.
+pub(crate) fn guard_code(body: impl FnOnce() -> Result<sg_result>) -> sg_result {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => sg_result::SG_OK,
+        Ok(Ok(code)) => code,
         Ok(Err(error)) => fail(&error),
         Err(panic) => fail(&Error::new(ErrorKind::Internal, describe(panic.as_ref()))),
     }
@@ -84,10 +92,27 @@ fn describe(panic: &(dyn Any + Send)) -> String {
 }
 
 fn fail(error: &Error) -> sg_result {
-    let text = CString::new(error.message().replace('\0', "\\0")).ok();
+    let text = message(error);
     // A thread that is ending has no message any more; its code still tells.
-    let _ = LAST_ERROR.try_with(|last| last.replace(text));
+    let _ = LAST_ERROR.try_with(|last| last.replace(Some(text)));
     code(error.kind())
+}
+
+/// What came of a call that failed: its code, and its message for C.
+pub(crate) fn failure(error: &Error) -> (sg_result, CString) {
+    (code(error.kind()), message(error))
+}
+
+fn message(error: &Error) -> CString {
+    CString::new(error.message().replace('\0', "\\0")).unwrap_or_default()
+}
+
+/// That a queue is full. Core has no such error: no other language shows it to its callers.
+pub(crate) fn full(most: usize) -> sg_result {
+    let text =
+        format!("the queue holds {most} calls that were not collected; collect before submitting more");
+    fail(&Error::new(ErrorKind::Internal, text));
+    sg_result::SG_ERR_FULL
 }
 
 /// Says what was wrong in this thread's last call that failed, without secrets; "" if none has.
@@ -100,8 +125,8 @@ pub extern "C" fn sg_last_error_message() -> *const c_char {
     message.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed" or
-/// "internal"; "unknown" for any other number. Never NULL, valid for ever.
+/// Names a result: "ok", "spec", "argument", "config", "unsupported", "outage", "closed",
+/// "internal" or "full"; "unknown" for any other number. Never NULL, valid for ever.
 #[unsafe(no_mangle)]
 pub extern "C" fn sg_result_name(result: i32) -> *const c_char {
     name(result).as_ptr()
@@ -124,7 +149,10 @@ mod tests {
             assert_eq!(name(kind as i32).to_str(), Ok(kind.as_str()), "{kind:?}");
         }
         assert_eq!(name(sg_result::SG_OK as i32), c"ok");
-        for unknown in [-1, 8, i32::MIN, i32::MAX] {
+        // The one that core does not have.
+        assert_eq!((full(5), name(8)), (sg_result::SG_ERR_FULL, c"full"));
+        assert!(ErrorKind::ALL.iter().all(|kind| *kind as i32 != sg_result::SG_ERR_FULL as i32));
+        for unknown in [-1, 9, i32::MIN, i32::MAX] {
             assert_eq!(name(unknown), c"unknown");
         }
     }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::{env, fs};
 
 /// In the order in which the header is read.
-const SOURCES: [&str; 11] = [
-    "options", "event", "limiter", "limit", "permit", "http", "address", "status", "clock", "decision",
-    "result",
+const SOURCES: [&str; 12] = [
+    "options", "event", "limiter", "limit", "permit", "queue", "http", "address", "status", "clock",
+    "decision", "result",
 ];
 
 fn root() -> &'static Path {

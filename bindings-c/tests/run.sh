@@ -29,7 +29,7 @@ read -ra json <<< "$(pkg-config --cflags --libs jansson)"
 
 build() { # language, source, program, further flags
   local compiler=(gcc -std="$1") define=()
-  [[ $1 == c++* ]] && compiler=(g++ -std="$1" -x c++)
+  [[ $1 == c++* ]] && compiler=("${cxx:-g++}" -std="$1" -x c++)
   # Strict C hides what POSIX adds: alarm, fork, getpid.
   [[ $1 == c9* || $1 == c1* ]] && define=(-D_POSIX_C_SOURCE=200809L)
   "${compiler[@]}" "${warnings[@]}" "${define[@]}" "$2" -o "$3" "${flags[@]}" "${@:4}"
@@ -52,7 +52,7 @@ scenarios=("$here"/../tests/scenarios/!(schema).json)
 cd "$work"
 for language in "${languages[@]}"; do
   echo "-- $language, $mode"
-  for name in bad_input threads waiting outage events fork; do
+  for name in bad_input threads waiting outage queue events fork; do
     build "$language" "$here/tests/c/$name.c" "$name" -pthread
     run_program "./$name"
   done
@@ -60,11 +60,46 @@ for language in "${languages[@]}"; do
   run_program ./scenarios "${scenarios[@]}"
   build "$language" "$here/tests/c/http.c" http "${json[@]}"
   run_program ./http "$here/../tests/addresses.json"
+  [[ $language/$mode != c11/plain ]] || run_program ./scenarios --queue "${scenarios[@]}"
   build "$language" "$here/tests/c/secrets.c" secrets "${json[@]}" -pthread
   run_program ./secrets "$here/../tests/secrets.json"
   build "$language" "$here/examples/quickstart.c" quickstart
   run_program ./quickstart memory://
 done
+
+# The C++ wrapper, with each compiler and standard.
+wrappers=(g++/c++17 g++/c++20 clang++/c++17 clang++/c++20)
+[[ $mode == plain ]] || wrappers=(g++/c++17)
+for wrapper in "${wrappers[@]}"; do
+  language=${wrapper#*/} cxx=${wrapper%/*}
+  echo "-- $cxx $language, $mode"
+  build "$language" "$here/tests/cpp/wrapper.cpp" wrapper -pthread
+  run_program ./wrapper
+done
+
+# The headers alone, included twice, with more warnings than most programs have.
+if [[ $mode == plain ]]; then
+  strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Werror -fsyntax-only)
+  printf '#include <sluicegate.h>\n#include <sluicegate.h>\n' > header.c
+  printf '#include <sluicegate.hpp>\n#include <sluicegate.hpp>\n' > header.cpp
+  compiled=0
+  for standard in c99 c11 c17 c++17 c++20; do
+    for compiler in gcc clang; do
+      if [[ $standard == c++* ]]; then
+        more=(-x c++ header.c header.cpp -Wold-style-cast -Wnon-virtual-dtor)
+      else
+        more=(header.c -Wstrict-prototypes -Wmissing-prototypes)
+      fi
+      if "$compiler" -std="$standard" "${strict[@]}" -I"$work/prefix/include" "${more[@]}"; then
+        compiled=$((compiled + 1))
+      else
+        echo "FAILED: the headers as $standard with $compiler"
+        failed=1
+      fi
+    done
+  done
+  echo "headers: $compiled passed"
+fi
 
 # The static library, with what pkg-config says it needs.
 if [[ $mode == plain ]]; then

@@ -3,6 +3,7 @@
 const binary = require('./native.js')
 const { guard, typeError } = require('./error.js')
 const { abortSignal, options } = require('./options.js')
+const { guarded } = require('./guard.js')
 const { promise } = require('./port.js')
 const { fields } = require('./http.js')
 const { numbers } = require('./record.js')
@@ -63,6 +64,10 @@ class Limit {
   httpProblem(decision) {
     const cells = numbers(decision)
     return guard(() => this.#native.httpProblem(cells))
+  }
+
+  guard(fn, given) {
+    return guarded(this, fn, given)
   }
 
   #wait(verb, longest, key, cost, given) {

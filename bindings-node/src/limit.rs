@@ -5,6 +5,7 @@ use std::rc::Rc;
 use napi::Env;
 use napi::bindgen_prelude::{Function, FunctionCallContext, Unknown};
 use napi_derive::napi;
+use sluicegate::argument::HOLD_TIMEOUT;
 use sluicegate::{Call, Submitted};
 
 use crate::convert;
@@ -78,7 +79,7 @@ fn submit(limit: &sluicegate::Limit, context: &FunctionCallContext) -> Result<Su
         Verb::Peek => Call::Peek,
         Verb::Refund => Call::Refund { cost: cost()? },
         Verb::Reset => Call::Reset,
-        Verb::Hold => Call::Hold { timeout: wait("timeoutMs")? },
+        Verb::Hold => Call::Hold { timeout: wait("timeoutMs")?.or(Some(HOLD_TIMEOUT)) },
     };
     convert::with_key(&argument(1)?, |key| limit.submit(call, key))
 }

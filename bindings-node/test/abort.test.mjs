@@ -87,7 +87,9 @@ for (const { source, url } of stores) {
       const limit = open().limit('jobs', 'concurrency 1 ttl 1m')
       const permit = await limit.hold('k')
       const controller = new AbortController()
-      const waiting = Array.from({ length: 20 }, () => limit.hold('k', { signal: controller.signal }))
+      const waiting = Array.from({ length: 20 }, () =>
+        limit.hold('k', { timeoutMs: 60_000, signal: controller.signal }),
+      )
       const rejections = Promise.all(waiting.map((call) => assert.rejects(call, { name: 'AbortError' })))
       controller.abort()
       permit.release()

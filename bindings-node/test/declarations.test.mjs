@@ -113,6 +113,7 @@ test('options are those that are declared', async () => {
     ['WaitOptions', () => limit.hold('k', unknown)],
     ['ReserveOptions', () => limit.reserve('k', unknown)],
     ['ClientAddressOptions', () => new sluicegate.ClientAddress(unknown)],
+    ['GuardOptions', () => limit.guard(() => {}, unknown)],
     ['HttpHeadersOptions', () => limiter.httpHeaders([], unknown)],
   ]
   for (const [name, take] of takers) {
@@ -124,6 +125,54 @@ test('options are those that are declared', async () => {
           ?.split(', ')
           .sort()
         assert.deepEqual(names, fields(name), name)
+        return true
+      },
+    )
+  }
+})
+
+test('every part exports what it declares, and takes the options that it declares', async () => {
+  /** @param {string} name */
+  const source = (name) => {
+    const file = fileURLToPath(new URL(`../frameworks/${name}.d.ts`, import.meta.url))
+    return ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
+  }
+  /** @param {string} file @param {string} name */
+  const members = (file, name) => {
+    const found = source(file).statements.find(
+      (each) => ts.isInterfaceDeclaration(each) && each.name.text === name,
+    )
+    assert.ok(found && ts.isInterfaceDeclaration(found), name)
+    for (const member of found.members)
+      assert.ok(ts.getJSDocCommentsAndTags(member).length > 0, member.getText())
+    return found.members.map((member) => member.name?.getText()).sort()
+  }
+  for (const part of ['express', 'fastify', 'koa', 'hono', 'fetch']) {
+    const declared = source(part).statements.flatMap((each) => {
+      if (ts.isFunctionDeclaration(each)) return [String(each.name?.text)]
+      if (ts.isExportAssignment(each)) return ['default']
+      return ts.isVariableStatement(each)
+        ? each.declarationList.declarations.map((one) => one.name.getText())
+        : []
+    })
+    assert.deepEqual(Object.keys(load(`../frameworks/${part}.js`)).sort(), declared.sort(), part)
+  }
+  const limit = new Limiter().limit('a', '1/s')
+  const takers = /** @type {const} */ ([
+    ['shared', 'RateLimitOptions', load('../frameworks/express.js').rateLimit],
+    ['fetch', 'RateLimitedFetchOptions', load('../frameworks/fetch.js').rateLimitedFetch],
+  ])
+  for (const [file, name, take] of takers) {
+    assert.throws(
+      () => take({ limit, unknown: 1 }),
+      (/** @type {Error} */ error) => {
+        assert.deepEqual(
+          error.message
+            .match(/only (.*)$/)?.[1]
+            ?.split(', ')
+            .sort(),
+          members(file, name),
+        )
         return true
       },
     )

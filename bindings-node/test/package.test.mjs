@@ -20,6 +20,29 @@ test('import and require give the same classes', () => {
   for (const [name, value] of Object.entries(esm)) assert.equal(cjs[name], value, name)
 })
 
+/** What the package lets in beside its root: one part for each framework, and one for fetch. */
+const parts = Object.keys(load('../package.json').exports)
+  .filter((door) => door !== '.' && door !== './package.json')
+  .map((door) => door.slice(2))
+
+test('import and require of each part give the same', async () => {
+  assert.deepEqual(parts, ['express', 'fastify', 'koa', 'hono', 'nest', 'fetch'])
+  // Nest's needs Nest; tests/e2e has it.
+  for (const part of parts.filter((part) => part !== 'nest')) {
+    const cjs = load(`sluicegate/${part}`)
+    const module = await import(`sluicegate/${part}`)
+    assert.deepEqual(Object.keys(cjs).sort(), Object.keys(module).sort(), part)
+    for (const [name, value] of Object.entries(module)) assert.equal(cjs[name], value, `${part} ${name}`)
+  }
+})
+
+test('no framework is a dependency that npm would install', () => {
+  const { dependencies = {}, peerDependencies, peerDependenciesMeta } = load('../package.json')
+  assert.deepEqual(dependencies, {})
+  for (const name of Object.keys(peerDependencies))
+    assert.deepEqual(peerDependenciesMeta[name], { optional: true })
+})
+
 test('the lock file names no registry', async () => {
   assert.doesNotMatch(await readFile(join(root, 'package-lock.json'), 'utf8'), /"resolved"/)
 })
@@ -54,6 +77,11 @@ describe('in an empty project', { timeout: 300_000 }, () => {
     }
     const files = (await run('find', at, '-type', 'f', '-printf', '%P\n')).split('\n')
     assert.equal(files.filter((file) => file.endsWith('.node')).length, 1)
+    for (const doors of Object.values(manifest.exports)) {
+      for (const file of typeof doors === 'string' ? [doors] : Object.values(doors).flatMap(Object.values)) {
+        assert.ok(files.includes(file.slice(2)), file)
+      }
+    }
     for (const file of ['LICENSE-MIT', 'LICENSE-APACHE', 'README.md']) assert.ok(files.includes(file), file)
     assert.ok(
       !files.some((file) => /(^|\/)test\/|\.rs$|biome|tsconfig|package-lock|native\.d\.ts/.test(file)),
@@ -72,6 +100,20 @@ describe('in an empty project', { timeout: 300_000 }, () => {
     const quickstart = readme.match(/```js\n([\s\S]*?)```/)?.[1] ?? ''
     await writeFile(join(project, 'c.mjs'), quickstart.replace('redis://localhost:6379', 'memory://'))
     assert.equal(await run(process.execPath, 'c.mjs'), 'go on, 199 left')
+  })
+
+  test('each part from outside, without its framework', async () => {
+    const use = parts.filter((part) => part !== 'nest')
+    const print = (/** @type {string} */ how) =>
+      use.map(
+        (part) =>
+          `console.log(typeof (${how}('sluicegate/${part}')).${part === 'fetch' ? 'rateLimitedFetch' : 'rateLimit'})`,
+      )
+    await writeFile(join(project, 'f.mjs'), print('await import').join('\n'))
+    await writeFile(join(project, 'g.cjs'), print('require').join('\n'))
+    const all = use.map(() => 'function').join('\n')
+    assert.equal(await run(process.execPath, 'f.mjs'), all)
+    assert.equal(await run(process.execPath, 'g.cjs'), all)
   })
 
   test('types for both, under --strict and without skipLibCheck', async () => {

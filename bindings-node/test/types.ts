@@ -59,6 +59,12 @@ export async function verbs(): Promise<Decision[]> {
   return held ? [several] : Promise.all(all)
 }
 
+const send = limit.guard(async (to: string, copies?: number) => `${to}${copies}`, {
+  key: (to) => to,
+  cost: (_, copies) => copies ?? 1,
+})
+export const sent: Promise<string> = send('a')
+
 export function values(decision: Decision, status: Status): unknown[] {
   const retry: number | null = decision.retryAfterMs
   const source: Source = decision.source
@@ -86,6 +92,10 @@ export function wrong(decision: Decision): unknown[] {
     limit.tryAcquire(42),
     // @ts-expect-error: a cost is a number
     limit.tryAcquire('k', '1'),
+    // @ts-expect-error: a guard needs a key
+    limit.guard(() => 1, {}),
+    // @ts-expect-error: what is guarded keeps its arguments
+    send(1),
     // @ts-expect-error: retryAfterMs may be null
     decision.retryAfterMs + 1,
   ]

@@ -1,24 +1,17 @@
 //! How answers reach an event loop.
 //!
-//! Each loop watches one descriptor of ours. A thread of the core's puts an answer into the loop's
-//! queue, and a byte into the descriptor when the queue was empty; the loop then takes all that is
-//! there and resolves the futures. So no thread of the core's touches the interpreter, and a crowd of
-//! answers costs one wake-up.
+//! Each loop watches one descriptor: core puts an answer beside the others that are there, and the
+//! loop takes all of them and resolves the futures. So no thread of core's touches the interpreter.
 //!
 //! The loop owns its channel: it keeps the `Reader` for as long as it watches the descriptor, and
-//! everything else refers to the channel weakly. When the loop is closed, the descriptors are closed
-//! and the calls in flight are given up.
-//!
-//! A forked child has the parent's channels in its memory. It neither reads nor writes their
-//! descriptors, which the parent uses, nor drops their calls, whose locks a thread of the parent's may
-//! have held: a loop that runs there gets a channel of the child's own.
+//! everything else refers to the channel weakly. When the loop is closed, the descriptor is closed
+//! and the calls in flight are given up. A forked child has the parent's channels in its memory and
+//! uses none of them: a loop that runs there gets a channel of the child's own.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::{Read, Write};
 use std::mem;
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
@@ -26,9 +19,8 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyCFunction};
 use sluicegate as core;
-use sluicegate::{Answer, Later, Pending};
+use sluicegate::{Answer, Completions, Later, PerProcess, Submitted};
 
 use crate::answer;
 use crate::call::Asked;
@@ -37,49 +29,16 @@ use crate::log::{self, Watched};
 
 type Token = u64;
 
-/// Where the core's threads put answers.
-pub(crate) struct Queue {
-    process: u64,
-    answers: Mutex<Vec<(Token, core::Result<Answer>)>>,
-    wake: UnixStream,
-}
-
-impl Queue {
-    /// Has the loop look what there is; whether there is a loop, here and not in a parent.
-    pub(crate) fn wake(&self) -> bool {
-        let here = self.process == process();
-        if here {
-            // Full means that the loop has yet to wake up, and gone that nobody waits.
-            let _ = (&self.wake).write(&[1]);
-        }
-        here
-    }
-
-    fn push(&self, token: Token, answer: core::Result<Answer>) {
-        let was_empty = {
-            let mut answers = lock(&self.answers);
-            answers.push((token, answer));
-            answers.len() == 1
-        };
-        if was_empty {
-            self.wake();
-        }
-    }
-}
-
 /// A call that is under way.
 struct Call {
     future: Py<PyAny>,
-    pending: Pending,
     /// Kept until the answer is there.
     _asked: Asked,
 }
 
 /// One event loop's way to its answers.
 pub(crate) struct Channel {
-    process: u64,
-    queue: Arc<Queue>,
-    woken: UnixStream,
+    completions: Arc<PerProcess<Completions>>,
     next: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -92,23 +51,6 @@ struct Inner {
     /// Whose calls were awaited here, so that their events are logged here. A limiter that nothing
     /// refers to closes, so not by this.
     limiters: Vec<Weak<Watched>>,
-}
-
-/// Counts the forks between the first process and this one: a call to the system for each decision
-/// would cost more.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-fn process() -> u64 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-/// Has Python tell of every fork, which it does for all that it knows of.
-pub(crate) fn watch_forks(py: Python<'_>) -> PyResult<()> {
-    let forked = PyCFunction::new_closure(py, None, None, |_, _| {
-        FORKS.fetch_add(1, Ordering::Relaxed);
-    })?;
-    let hook = [("after_in_child", forked)].into_py_dict(py)?;
-    py.import("os")?.call_method("register_at_fork", (), Some(&hook)).map(drop)
 }
 
 thread_local! {
@@ -125,19 +67,20 @@ impl Channel {
     pub(crate) fn of_running_loop(py: Python<'_>) -> PyResult<Arc<Channel>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let event_loop = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let process = process();
-        let belongs = |channel: &Arc<Channel>| channel.process == process && channel.is_of(&event_loop);
+        let belongs =
+            |channel: &Arc<Channel>| channel.completions.get().is_some() && channel.is_of(&event_loop);
         let known = CHANNELS.with_borrow(|channels| channels.iter().filter_map(Weak::upgrade).find(belongs));
         match known {
             Some(channel) => Ok(channel),
-            None => Channel::open(&event_loop, process),
+            None => Channel::open(&event_loop),
         }
     }
 
-    fn open(event_loop: &Bound<'_, PyAny>, process: u64) -> PyResult<Arc<Channel>> {
-        let (woken, wake) = UnixStream::pair()?;
-        woken.set_nonblocking(true)?;
-        wake.set_nonblocking(true)?;
+    fn open(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Channel>> {
+        let completions = PerProcess::new();
+        // The program's own tasks bound how many calls there are.
+        let made = completions.get_or_try_init(|| Completions::new(usize::MAX));
+        let descriptor = made.map(AsRawFd::as_raw_fd).into_py(event_loop.py())?;
         let inner = Inner {
             event_loop: Some(event_loop.clone().unbind()),
             create_future: Some(event_loop.getattr("create_future")?.unbind()),
@@ -145,14 +88,12 @@ impl Channel {
             limiters: Vec::new(),
         };
         let channel = Arc::new(Channel {
-            process,
-            queue: Arc::new(Queue { process, answers: Mutex::default(), wake }),
-            woken,
+            completions: Arc::new(completions),
             next: AtomicU64::new(0),
             inner: Mutex::new(inner),
         });
         let reader = Reader { channel: Arc::clone(&channel) };
-        event_loop.call_method1("add_reader", (channel.woken.as_raw_fd(), reader))?;
+        event_loop.call_method1("add_reader", (descriptor, reader))?;
         CHANNELS.with_borrow_mut(|channels| {
             channels.retain(|known| known.strong_count() > 0);
             channels.push(Arc::downgrade(&channel));
@@ -172,16 +113,16 @@ impl Channel {
         asked: Asked,
     ) -> PyResult<(Bound<'py, PyAny>, Ticket)> {
         let create_future = lock(&self.inner).create_future.as_ref().map(|create| create.clone_ref(py));
-        let Some(create_future) = create_future else {
+        let place = self.completions.get().and_then(|completions| Some((completions, completions.place()?)));
+        let (Some(create_future), Some((completions, place))) = (create_future, place) else {
             return Err(pyo3::exceptions::PyRuntimeError::new_err("Event loop is closed"));
         };
         let future = create_future.bind(py).call0()?;
         let token = self.next.fetch_add(1, Ordering::Relaxed);
-        let queue = Arc::clone(&self.queue);
-        let pending = later.on_answer(move |answer| queue.push(token, answer));
         self.log_here(asked.watched());
-        let call = Call { future: future.clone().unbind(), pending, _asked: asked };
+        let call = Call { future: future.clone().unbind(), _asked: asked };
         lock(&self.inner).calls.insert(token, call);
+        completions.submit(place, token, Submitted::Later(later)).into_py(py)?;
         Ok((future, Ticket { channel: Arc::downgrade(self), token }))
     }
 
@@ -191,23 +132,15 @@ impl Channel {
         if !limiters.iter().any(|known| Weak::as_ptr(known) == Arc::as_ptr(watched)) {
             limiters.retain(|known| known.strong_count() > 0);
             limiters.push(Arc::downgrade(watched));
-            watched.loops.add(&self.queue);
+            watched.loops.add(&self.completions);
         }
     }
 
     /// Resolves the futures whose answers are there.
     fn drain(&self, py: Python<'_>) {
-        if self.process != process() {
-            return;
-        }
-        // First the byte, then the queue: an answer that comes in between finds the queue as it was
-        // and is taken too, or finds it empty and sends another byte.
-        let _ = (&self.woken).read(&mut [0; 64]);
-        let answers = mem::take(&mut *lock(&self.queue.answers));
-        for (token, answer) in answers {
-            // What was given up meanwhile is dropped here, and so is a permit that came with it.
+        let Some(completions) = self.completions.get() else { return };
+        for (token, answer) in completions.collect(usize::MAX) {
             let Some(call) = self.take(token) else { continue };
-            drop(call.pending);
             if let Err(failed) = resolve(call.future.bind(py), answer) {
                 failed.write_unraisable(py, Some(call.future.bind(py)));
             }
@@ -228,19 +161,17 @@ impl Channel {
             let mut inner = lock(&self.inner);
             (inner.event_loop.take(), inner.create_future.take(), mem::take(&mut inner.calls))
         };
-        // The last first: a turn is given back only if nobody has passed it.
-        let mut calls: Vec<(Token, Call)> = calls.into_iter().collect();
-        calls.sort_unstable_by_key(|(token, _)| std::cmp::Reverse(*token));
-        for (_, call) in calls {
-            self.give_up(call);
+        if let Some(completions) = self.completions.get() {
+            completions.give_up_all();
         }
-        drop((event_loop, create_future));
+        drop((event_loop, create_future, calls));
     }
 
-    fn give_up(&self, call: Call) {
-        if self.process != process() {
-            mem::forget(call.pending);
+    fn give_up(&self, token: Token) {
+        if let Some(completions) = self.completions.get() {
+            completions.give_up(token);
         }
+        drop(self.take(token));
     }
 }
 
@@ -265,10 +196,8 @@ pub(crate) struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(channel) = self.channel.upgrade()
-            && let Some(call) = channel.take(self.token)
-        {
-            channel.give_up(call);
+        if let Some(channel) = self.channel.upgrade() {
+            channel.give_up(self.token);
         }
     }
 }

@@ -26,7 +26,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _sluicegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    channel::watch_forks(py)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HTTP_STATUS", sluicegate::http::STATUS)?;
     module.add("HTTP_PROBLEM_CONTENT_TYPE", sluicegate::http::PROBLEM_CONTENT_TYPE)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use sluicegate as core;
 use sluicegate::{Answer, Call, Submitted};
@@ -279,6 +280,24 @@ impl Limit {
     fn hold(&self, py: Python<'_>, key: Key<'_>, timeout: Option<Seconds>) -> PyResult<Py<PyAny>> {
         let timeout = longest("timeout", timeout).into_py(py)?;
         self.ask(py, Call::Hold { timeout }, &key)
+    }
+
+    /// Hold calls to the limit that are not refused but raise: a decorator and a context manager.
+    ///
+    /// ``@limit.guard(key=...)`` for plain functions; ``with limit.guard("user:42") as decision``. Both raise
+    /// ``RateLimited``, with the decision, where the turn does not come within ``timeout`` seconds (0
+    /// unless said, which decides now; None waits for 366 days). ``key`` and ``cost`` may be
+    /// functions of the decorated function's arguments. A permit of a concurrency limit is held until
+    /// the function or the block ends.
+    #[pyo3(signature = (*args, **options), text_signature = "($self, key, cost=1, timeout=0.0)")]
+    fn guard<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static GUARD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let guard = GUARD.import(slf.py(), "sluicegate._guard", "guard")?;
+        guard.call1((slf,))?.call(args, options)
     }
 
     /// The header fields for a decision of this limit, by name: ``RateLimit-Policy`` and ``RateLimit``

@@ -9,8 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use sluicegate as core;
-
-use crate::channel::Queue;
+use sluicegate::{Completions, PerProcess};
 
 /// Logs what has happened.
 pub(crate) fn drain(py: Python<'_>, limiter: &core::Limiter) {
@@ -34,15 +33,15 @@ fn log(py: Python<'_>, event: &core::Event) -> PyResult<()> {
 
 /// The event loops that have awaited a call of a limiter's.
 #[derive(Default)]
-pub(crate) struct Loops(Mutex<Vec<Weak<Queue>>>);
+pub(crate) struct Loops(Mutex<Vec<Weak<PerProcess<Completions>>>>);
 
 impl Loops {
-    /// Has the loop of `queue` woken when something happens.
-    pub(crate) fn add(&self, queue: &Arc<Queue>) {
+    /// Has the loop that collects these woken when something happens.
+    pub(crate) fn add(&self, completions: &Arc<PerProcess<Completions>>) {
         self.with(|loops| {
-            if !loops.iter().any(|known| Weak::as_ptr(known) == Arc::as_ptr(queue)) {
+            if !loops.iter().any(|known| Weak::as_ptr(known) == Arc::as_ptr(completions)) {
                 loops.retain(|known| known.strong_count() > 0);
-                loops.push(Arc::downgrade(queue));
+                loops.push(Arc::downgrade(completions));
             }
         });
     }
@@ -50,13 +49,17 @@ impl Loops {
     /// Wakes one: who comes first logs it all.
     pub(crate) fn wake(&self) {
         self.with(|loops| {
-            let _woken = loops.iter().filter_map(Weak::upgrade).find(|queue| queue.wake());
+            for completions in loops.iter().filter_map(Weak::upgrade) {
+                if let Some(here) = completions.get() {
+                    return here.wake();
+                }
+            }
         });
     }
 
     /// Not under way in another thread: then, and for ever in a child that was forked meanwhile, the
     /// events wait for the next call instead.
-    fn with(&self, run: impl FnOnce(&mut Vec<Weak<Queue>>)) {
+    fn with(&self, run: impl FnOnce(&mut Vec<Weak<PerProcess<Completions>>>)) {
         match self.0.try_lock() {
             Ok(mut loops) => run(&mut loops),
             Err(TryLockError::Poisoned(poisoned)) => run(&mut poisoned.into_inner()),

@@ -82,7 +82,7 @@ def test_a_refused_password_is_not_told(redis_url: str, caplog: pytest.LogCaptur
 
 @contextlib.contextmanager
 def parrot() -> Iterator[int]:
-    """The port of a server that refuses all and says back what it was sent, as Redis before 6 does."""
+    """The port of a server that refuses every command and says back what it was sent, as old Redis does."""
 
     def talk(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:

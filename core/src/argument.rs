@@ -9,6 +9,9 @@ use std::time::Duration;
 use crate::clock::MAX_EXACT;
 use crate::error::{Error, Result};
 
+/// How long `hold` waits for a permit unless said: not at all, so a full limit refuses at once.
+pub const HOLD_TIMEOUT: Duration = Duration::ZERO;
+
 const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
 
 fn cost_error(value: impl Display) -> Error {

@@ -6,7 +6,8 @@ use std::fmt;
 
 /// The kinds of error. Each says what the caller can do.
 ///
-/// The numbers are the result codes of the C interface and never change meaning.
+/// The numbers are the result codes of the C interface and never change meaning. 8 is one that
+/// the C interface has for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(i32)]

@@ -44,11 +44,12 @@ pub(crate) fn handle() -> Result<Handle> {
     })
 }
 
-/// A value that each process makes for itself at first use.
+/// A value that each process makes for itself at first use: what holds a lock, a thread or a
+/// descriptor is of no use in a forked child. There, what the parent made is neither seen nor dropped.
 ///
 /// A chain with a link for each fork on the way to this process; a link is never changed once
 /// made, so a child reads it safely whatever the parent was doing when it forked.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     link: OnceCell<Box<Link<T>>>,
 }
 
@@ -59,12 +60,13 @@ struct Link<T> {
 }
 
 impl<T> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
+    /// Nothing yet.
+    pub const fn new() -> Self {
         PerProcess { link: OnceCell::new() }
     }
 
     /// This process's value, if it has been made.
-    pub(crate) fn get(&self) -> Option<&T> {
+    pub fn get(&self) -> Option<&T> {
         let generation = generation();
         let mut chain = self;
         loop {
@@ -77,7 +79,10 @@ impl<T> PerProcess<T> {
     }
 
     /// This process's value, made by `init` if this is the first use.
-    pub(crate) fn get_or_try_init<E>(&self, init: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+    ///
+    /// # Errors
+    /// That of `init`; the next use tries again.
+    pub fn get_or_try_init<E>(&self, init: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         let generation = generation();
         let mut chain = self;
         loop {
@@ -89,6 +94,12 @@ impl<T> PerProcess<T> {
             }
             chain = &link.next;
         }
+    }
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        PerProcess::new()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 use smallvec::SmallVec;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::algorithm::Twin;
@@ -51,11 +52,13 @@ pub(crate) struct Receiver {
     cell: Arc<Cell>,
     /// The task that waits for the turn.
     task: Option<AbortHandle>,
+    /// The turn, where one is waited for.
+    turn: Option<Arc<Turn>>,
 }
 
 pub(crate) fn channel() -> (Sender, Receiver) {
     let cell = Arc::new(Cell { slot: Mutex::new(Slot::Empty), filled: Condvar::new() });
-    (Sender { cell: Some(Arc::clone(&cell)) }, Receiver { cell, task: None })
+    (Sender { cell: Some(Arc::clone(&cell)) }, Receiver { cell, task: None, turn: None })
 }
 
 impl Sender {
@@ -161,6 +164,9 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         let slot = std::mem::replace(&mut *self.cell.lock(), Slot::Gone);
         drop(slot);
+        // Here, and not when the task comes to its end: those that are given up one after the other
+        // must be given back in that order.
+        drop(self.turn.as_ref().and_then(|turn| turn.take()));
         if let Some(task) = &self.task {
             task.abort();
         }
@@ -175,7 +181,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Starts a task of our own, so that the caller's thread or event loop need not drive it.
-    fn start<F>(run: F) -> Submitted
+    fn start<F>(turn: Option<Arc<Turn>>, run: F) -> Submitted
     where
         F: Future<Output = Result<Answer>> + Send + 'static,
     {
@@ -184,6 +190,7 @@ impl Wait {
             Ok(handle) => {
                 let task = handle.spawn(async move { sender.send(run.await) });
                 receiver.task = Some(task.abort_handle());
+                receiver.turn = turn;
                 Submitted::Later(Later { receiver })
             }
             Err(error) => Submitted::Now(Err(error)),
@@ -199,22 +206,28 @@ impl Wait {
         receiver.recv().unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    async fn ask(&self, op: Op) -> Result<Answered> {
+    async fn ask(&self, op: Op) -> Result<Taken> {
         if let Some(answered) = self.engine.decide_now(op, &[self.part.part()]) {
-            return answered;
+            return answered.map(|answered| self.taken(op, answered));
         }
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let give_back = GiveBack::new(self, op);
-        self.engine.submit(
-            op,
-            SmallVec::from_elem(self.part.clone(), 1),
-            Box::new(move |answered: Result<Answered>| {
-                if let Err(Ok(answered)) = sender.send(answered) {
-                    give_back.of(&answered);
-                }
-            }),
-        );
+        // Whoever drops it on the way gives it back.
+        self.submit(op, move |taken| drop(sender.send(taken)));
         receiver.await.unwrap_or_else(|_| Err(Error::closed()))
+    }
+
+    fn submit(&self, op: Op, done: impl FnOnce(Result<Taken>) + Send + 'static) {
+        let Wait { engine, part } = self;
+        let wait = Wait { engine: Arc::clone(engine), part: part.clone() };
+        let done = Box::new(move |answered: Result<Answered>| {
+            done(answered.map(|answered| wait.taken(op, answered)));
+        });
+        self.engine.submit(op, SmallVec::from_elem(self.part.clone(), 1), done);
+    }
+
+    fn taken(&self, op: Op, answered: Answered) -> Taken {
+        let Wait { engine, part } = self;
+        Taken { kept: false, engine: Arc::clone(engine), part: part.clone(), op, answered }
     }
 
     /// Tries until admitted, waiting for `retry_after` with jitter in between, for callers that
@@ -224,7 +237,7 @@ impl Wait {
         let until = clock.now().saturating_add(timeout);
         loop {
             let asked = clock.now();
-            let answered = self.ask(op).await?;
+            let answered = self.ask(op).await?.keep();
             let decision = answered.decision;
             let Some(retry_after) = decision.retry_after.filter(|_| !decision.allowed) else {
                 return Ok(answered);
@@ -253,7 +266,7 @@ const MAX_JITTER: Micros = 50_000;
 /// Waits for a turn and goes at it.
 pub(crate) fn acquire(wait: Wait, timeout: Micros, may_block: bool) -> Submitted {
     if !wait.part.plan.hands_out_turns() {
-        return Wait::start(async move { wait.poll(Op::Take { wait: 0 }, timeout).await.map(decided) });
+        return Wait::start(None, async move { wait.poll(Op::Take { wait: 0 }, timeout).await.map(decided) });
     }
     let op = Op::Take { wait: timeout };
     let asked = wait.engine.clock().now();
@@ -262,44 +275,75 @@ pub(crate) fn acquire(wait: Wait, timeout: Micros, may_block: bool) -> Submitted
     match now.or_else(|| may_block.then(|| wait.ask_blocking(op))) {
         Some(Ok(answered)) if answered.decision.wait.is_zero() => Submitted::Now(Ok(decided(answered))),
         Some(Err(error)) => Submitted::Now(Err(error)),
-        Some(Ok(answered)) => Wait::start(Turn::new(&wait, op, asked, answered).come()),
-        None => Wait::start(async move {
-            let answered = wait.ask(op).await?;
-            Turn::new(&wait, op, asked, answered).come().await
-        }),
+        now => {
+            let turn = Arc::new(Turn::default());
+            match now {
+                Some(answered) => turn.put(answered.map(|answered| wait.taken(op, answered))),
+                None => {
+                    let turn = Arc::clone(&turn);
+                    wait.submit(op, move |taken| turn.put(taken));
+                }
+            }
+            let clock = wait.engine.clock().clone();
+            Wait::start(Some(Arc::clone(&turn)), async move { turn.come(&clock, asked).await })
+        }
     }
 }
 
-/// The turn that `answered` holds. Who gives up before it comes gives it back, even if the task that
-/// was to wait for it never ran.
+/// A turn that is waited for, until it has come or is given up, whichever is first.
+#[derive(Default)]
 struct Turn {
-    give_back: Option<GiveBack>,
-    asked: Micros,
-    answered: Answered,
+    state: Mutex<TurnState>,
+    known: Notify,
+}
+
+#[derive(Default)]
+#[expect(clippy::large_enum_variant, reason = "most turns are known soon, and an allocation costs more")]
+enum TurnState {
+    #[default]
+    Asked,
+    Known(Result<Taken>, Instant),
+    /// It has come, or nobody waits for it any more.
+    Gone,
 }
 
 impl Turn {
-    fn new(wait: &Wait, op: Op, asked: Micros, answered: Answered) -> Turn {
-        Turn { give_back: Some(GiveBack::new(wait, op)), asked, answered }
+    fn lock(&self) -> MutexGuard<'_, TurnState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn come(mut self) -> Result<Answer> {
-        let delay = self.answered.decision.wait;
-        if let Some(give_back) = self.give_back.as_ref().filter(|_| !delay.is_zero()) {
-            give_back.engine.clock().sleep(self.asked, delay).await;
+    fn put(&self, taken: Result<Taken>) {
+        let mut state = self.lock();
+        if let TurnState::Asked = *state {
+            *state = TurnState::Known(taken, Instant::now());
+            self.known.notify_one();
         }
-        self.give_back = None;
-        let mut answered = self.answered.clone();
+    }
+
+    fn take(&self) -> Option<Result<Taken>> {
+        match std::mem::replace(&mut *self.lock(), TurnState::Gone) {
+            TurnState::Known(taken, _) => Some(taken),
+            _ => None,
+        }
+    }
+
+    async fn come(&self, clock: &Clock, asked: Micros) -> Result<Answer> {
+        self.known.notified().await;
+        let (delay, known) = match &*self.lock() {
+            TurnState::Known(Ok(taken), known) => (taken.answered.decision.wait, *known),
+            _ => (Duration::ZERO, Instant::now()),
+        };
+        let delay = match clock {
+            Clock::Manual(_) => delay,
+            // On a busy machine this may run long after the turn was known.
+            Clock::System => delay.saturating_sub(known.elapsed()),
+        };
+        if !delay.is_zero() {
+            clock.sleep(asked, delay).await;
+        }
+        let mut answered = self.take().unwrap_or_else(|| Err(Error::closed()))?.keep();
         answered.decision.wait = Duration::ZERO;
         Ok(decided(answered))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(give_back) = self.give_back.take() {
-            give_back.of(&self.answered);
-        }
     }
 }
 
@@ -314,7 +358,7 @@ pub(crate) fn hold(wait: Wait, timeout: Micros) -> Submitted {
             None => {}
         }
     }
-    Wait::start(async move {
+    Wait::start(None, async move {
         let answered = wait.poll(op, timeout).await?;
         Ok(held(&wait, holder, &answered))
     })
@@ -334,27 +378,35 @@ fn decided(answered: Answered) -> Answer {
     Answer::Decision(answered.decision)
 }
 
-/// Gives back what was taken for a caller who is no longer there.
-struct GiveBack {
+/// What was taken for a caller. Dropped before the caller has it, it is given back.
+struct Taken {
+    kept: bool,
     engine: Arc<Engine>,
     part: OwnedPart,
     op: Op,
+    answered: Answered,
 }
 
-impl GiveBack {
-    fn new(wait: &Wait, op: Op) -> GiveBack {
-        GiveBack { engine: Arc::clone(&wait.engine), part: wait.part.clone(), op }
+impl Taken {
+    fn keep(mut self) -> Answered {
+        self.kept = true;
+        self.answered.clone()
     }
+}
 
-    fn of(mut self, answered: &Answered) {
-        let allowed = answered.decision.allowed;
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.kept || !self.answered.decision.allowed {
+            return;
+        }
+        let mut part = self.part.clone();
         match self.op {
-            Op::Hold(holder) if allowed => {
-                self.engine.submit(Op::Release(holder), SmallVec::from_elem(self.part, 1), Box::new(|_| {}));
+            Op::Hold(holder) => {
+                self.engine.submit(Op::Release(holder), SmallVec::from_elem(part, 1), Box::new(|_| {}));
             }
-            Op::Take { .. } if allowed && !answered.decision.wait.is_zero() => {
-                self.part.marks = answered.marks.clone();
-                self.engine.cancel(self.part, answered.decision.source);
+            Op::Take { .. } if !self.answered.decision.wait.is_zero() => {
+                part.marks = self.answered.marks.clone();
+                self.engine.cancel(part, self.answered.decision.source);
             }
             // A turn that was now was taken, as by a caller that got its answer.
             _ => {}

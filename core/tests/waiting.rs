@@ -4,20 +4,25 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sluicegate::{Limit, Limiter, ManualClock};
+use sluicegate::{Call, Limit, Limiter, ManualClock, Submitted};
 
 /// In memory, and in Redis where `SLUICEGATE_TEST_REDIS` names one. In Redis the limiters are two,
 /// as of two processes.
 fn limits(spec: &str) -> Vec<(&'static str, Limit, Limit)> {
-    let mut limits = Vec::new();
-    let memory = Limiter::open("memory://").unwrap().limit("queue", spec).unwrap();
-    limits.push(("memory", memory.clone(), memory));
+    limits_on(spec, None)
+}
+
+fn limits_on(spec: &str, clock: Option<&ManualClock>) -> Vec<(&'static str, Limit, Limit)> {
+    let prefix = format!("waiting{:x}", rand::random::<u64>());
+    let open = |url: &str| {
+        let limiter = Limiter::builder().url(url).prefix(&prefix).timeout(Duration::from_secs(5));
+        let limiter = if let Some(clock) = clock { limiter.clock(clock) } else { limiter };
+        limiter.open().unwrap().limit("queue", spec).unwrap()
+    };
+    let memory = open("memory://");
+    let mut limits = vec![("memory", memory.clone(), memory)];
     if let Ok(url) = std::env::var("SLUICEGATE_TEST_REDIS") {
-        let prefix = format!("waiting{:x}", rand::random::<u64>());
-        let open =
-            || Limiter::builder().url(&url).prefix(&prefix).timeout(Duration::from_secs(5)).open().unwrap();
-        let [first, second] = [open(), open()].map(|limiter| limiter.limit("queue", spec).unwrap());
-        limits.push(("redis", first, second));
+        limits.push(("redis", open(&url), open(&url)));
     }
     limits
 }
@@ -27,79 +32,59 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 const WAITERS: usize = 24;
+const TURN: Duration = Duration::from_millis(50);
 
-/// Starts waiters one after the other; returns who went, and when, by its number.
-async fn queue(
-    first: &Limit,
-    second: &Limit,
-    give_up: impl Fn(usize) -> bool,
-) -> (Vec<usize>, Vec<Option<Duration>>) {
+/// Starts waiters one after the other, has some of them give up, and moves the clock from turn to
+/// turn. Whoever has not given up goes when its turn comes: no sooner, no later, and in order.
+async fn queue(what: &str, clock: &ManualClock, limits: [&Limit; 2], gives_up: impl Fn(usize) -> bool) {
     let went = Arc::new(Mutex::new(Vec::new()));
-    let started = Instant::now();
+    let soon = || Instant::now() + Duration::from_secs(30);
     let mut tasks = Vec::new();
     for number in 0..WAITERS {
-        let limit = if number % 2 == 0 { first.clone() } else { second.clone() };
-        let went = Arc::clone(&went);
+        let (limit, went) = (limits[number % 2].clone(), Arc::clone(&went));
         tasks.push(tokio::spawn(async move {
             let decision = limit.acquire("k", 1, Duration::from_secs(30)).await.unwrap();
             assert!(decision.allowed);
-            went.lock().unwrap().push((number, started.elapsed()));
+            went.lock().unwrap().push(number);
         }));
         // So that the order of arrival is certain.
-        while first.peek("k").await.unwrap().reset_after < Duration::from_millis(40) * (number as u32) {
+        let until = soon();
+        while limits[0].peek("k").await.unwrap().reset_after <= TURN * number as u32 {
+            assert!(Instant::now() < until, "{what}: turn {number} is not taken");
             tokio::task::yield_now().await;
         }
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    for (number, task) in tasks.iter().enumerate() {
-        if give_up(number) {
-            task.abort();
+    for number in (0..WAITERS).filter(|number| gives_up(*number)) {
+        tasks[number].abort();
+    }
+    for turn in 0..WAITERS {
+        let due: Vec<usize> = (0..=turn).filter(|number| !gives_up(*number)).collect();
+        let until = soon();
+        while went.lock().unwrap().len() < due.len() {
+            assert!(Instant::now() < until, "{what}: turn {turn} did not come");
+            tokio::time::sleep(Duration::from_micros(200)).await;
         }
+        assert_eq!(*went.lock().unwrap(), due, "{what}");
+        clock.advance(TURN);
     }
-    for task in tasks {
-        let _ = tokio::time::timeout(Duration::from_secs(60), task).await.unwrap();
-    }
-    let went = went.lock().unwrap().clone();
-    let mut when = vec![None; WAITERS];
-    for (number, at) in &went {
-        when[*number] = Some(*at);
-    }
-    (went.into_iter().map(|(number, _)| number).collect(), when)
 }
 
 #[test]
 fn who_comes_first_goes_first() {
     for spec in ["20/s burst 1", "gcra 20/s burst 1", "leaky-bucket 20/s queue 100"] {
-        for (store, first, second) in limits(spec) {
-            let started = Instant::now();
-            let (went, _) = runtime().block_on(queue(&first, &second, |_| false));
-            assert_eq!(went, (0..WAITERS).collect::<Vec<_>>(), "{store} {spec}");
-            // No faster than the rate: the first goes at once.
-            assert!(started.elapsed() >= Duration::from_millis(50 * (WAITERS as u64 - 1)), "{store} {spec}");
+        let clock = ManualClock::default();
+        for (store, first, second) in limits_on(spec, Some(&clock)) {
+            runtime().block_on(queue(&format!("{store} {spec}"), &clock, [&first, &second], |_| false));
         }
     }
 }
 
 #[test]
 fn who_gives_up_does_not_delay_the_others() {
-    for (store, first, second) in limits("20/s burst 1") {
+    let clock = ManualClock::default();
+    for (store, first, second) in limits_on("20/s burst 1", Some(&clock)) {
         let middle = |number: usize| (WAITERS / 4..WAITERS * 3 / 4).contains(&number);
-        let (went, when) = runtime().block_on(queue(&first, &second, middle));
-        let expected: Vec<usize> = (0..WAITERS).filter(|number| !middle(*number)).collect();
-        let order: Vec<usize> = went.iter().copied().filter(|number| !middle(*number)).collect();
-        assert_eq!(order, expected, "{store}");
-        for number in expected {
-            let turn = Duration::from_millis(50 * number as u64);
-            let at = when[number].unwrap();
-            assert!(
-                at + Duration::from_millis(60) >= turn,
-                "{store}: {number} went at {at:?}, before its turn"
-            );
-            assert!(
-                at < turn + Duration::from_secs(2),
-                "{store}: {number} went at {at:?}, long after {turn:?}"
-            );
-        }
+        runtime().block_on(queue(store, &clock, [&first, &second], middle));
     }
 }
 
@@ -127,6 +112,38 @@ fn the_last_turn_is_given_back() {
                 assert!(after > Duration::from_secs(30), "{store} {spec}: more was given back than the turn");
             });
         }
+    }
+}
+
+#[test]
+fn turns_that_are_given_up_latest_first_all_come_back() {
+    for (store, limit, other) in limits("1/h burst 1") {
+        for round in 0..20 {
+            let key = format!("{round}");
+            assert!(limit.try_acquire_blocking(&key, 1).unwrap().allowed);
+            let acquire = Call::Acquire { cost: 1, timeout: None };
+            let mut waiting: Vec<Submitted> = Vec::new();
+            for turn in 1..=5 {
+                waiting.push(limit.submit(acquire, key.as_bytes()));
+                let taken = |after| after > Duration::from_secs(3600 * turn);
+                until(&format!("{store}: turn {turn} is taken"), || {
+                    taken(other.peek_blocking(&key).unwrap().reset_after)
+                });
+            }
+            waiting.into_iter().rev().for_each(drop);
+            until(&format!("{store}: round {round}: all turns are back"), || {
+                other.peek_blocking(&key).unwrap().reset_after <= Duration::from_secs(3600)
+            });
+        }
+    }
+}
+
+/// Waits for what happens in the background.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let most = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < most, "not within 10 s: {what}");
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

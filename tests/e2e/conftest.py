@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,23 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An npm project that has the tarball and nothing else."""
     return artefacts.node_project(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture(scope="session")
+def node_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An npm project that has the tarball and the frameworks, and in `built` the programs of
+    docs/node-frameworks.md as `tsc --strict` puts them out."""
+    directory = tmp_path_factory.mktemp("node-frameworks")
+    shutil.copytree(programs.SOURCES / "node-frameworks", directory, dirs_exist_ok=True)
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts", "--prefer-offline"]
+    artefacts.run(["npm", "ci", *quiet], cwd=directory)
+    artefacts.run(["npm", "install", "--no-save", *quiet, artefacts.tarball()], cwd=directory)
+    page = (artefacts.ROOT / "docs" / "node-frameworks.md").read_text()
+    for name, text in re.findall(r"^```(?:js|ts)\n// (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        (directory / name).write_text(text)
+    compiler = artefacts.ROOT / "bindings-node" / "node_modules" / "typescript" / "bin" / "tsc"
+    artefacts.run(["node", compiler, "--project", "."], cwd=directory)
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ def judge(process: Process, fault: str, healed: int) -> Iterator[str]:
     rows = table(
         f"each fault for {FAULT_SECONDS:g} s: keys of {RATE}/s burst {BURST}, a budget of {BUDGET_MS} ms",
         *("fault", "process", "on_outage", "calls", "in outage", "errors", "longest ms", "admitted"),
-        *("fullest window", "back after ms"),
+        *("over the bound by", "back after ms"),
     )
     local = sum(call.source == "outage" for call in calls)
     rows.row(

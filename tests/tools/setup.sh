@@ -31,6 +31,8 @@ missing_packages() {
   have redis-cli || echo redis-tools
   have gcc || echo gcc
   have g++ || echo g++
+  have clang++ || echo clang
+  have cmake || echo cmake
   have cc || echo gcc
   have make || echo make
   have pkg-config || echo pkg-config
@@ -86,12 +88,12 @@ check_versions() {
 # A stamp that holds what was installed: another Python or other pins make it anew.
 install_venv() {
   local wanted stamp=.venv/installed
-  local requirements=bindings-python/requirements-dev.txt
-  wanted=$(python3 --version; cat "$requirements")
+  local requirements=(bindings-python/requirements-dev.txt docs/requirements.txt)
+  wanted=$(python3 --version; cat "${requirements[@]}")
   [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
   say "making .venv"
   python3 -m venv --clear .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$requirements"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check "${requirements[@]/#/--requirement=}"
   echo "$wanted" > "$stamp"
 }
 

@@ -1,8 +1,8 @@
 /*
- * Runs the scenarios of the files that are named as arguments, on each store.
- * tests/scenarios/README.md says what they mean.
+ * Runs the scenarios of the files that are named as arguments, on each store. After "--queue" each
+ * call is submitted and collected instead. tests/scenarios/README.md says what they mean.
  */
-#include "check.h"
+#include "loop.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -15,13 +15,26 @@ struct run {
     const char *url;
     sg_limiter *limiter;
     sg_manual_clock *clock;
+    /* NULL where the calls block. */
+    sg_queue *queue;
     sg_limit *limits[MOST_LIMITS];
     int opened;
     sg_permit *permits[MOST_PERMITS];
     const char *labels[MOST_PERMITS];
     int held;
     char problem[600];
+    /* The last that came out of the queue. */
+    sg_completion collected;
 };
+
+/* Waits for the call that was just submitted, if it was. */
+static sg_result finished(struct run *run, sg_result submitted) {
+    memset(&run->collected, 0, sizeof run->collected);
+    if (submitted != SG_OK) return submitted;
+    run->collected = collect_one(run->queue);
+    CHECK(run->collected.tag == 7);
+    return run->collected.result;
+}
 
 /* Notes what is wrong with the scenario; false, for the caller to return. */
 static bool wrong(struct run *run, const char *format, ...) {
@@ -93,6 +106,7 @@ static bool as_expected(struct run *run, json_t *expect, const sg_decision *d) {
 static bool failed_as_expected(struct run *run, const json_t *step, sg_result result) {
     const char *kind = text(step, "error", "ok"), *words = text(step, "error_contains", "");
     const char *message = result == SG_OK ? "" : sg_last_error_message();
+    if (run->collected.message != NULL) message = run->collected.message;
     if (strcmp(sg_result_name(result), kind) == 0 && strstr(message, words) != NULL) return true;
     return wrong(run, "expected %s \"..%s..\", got %s \"%s\"", kind, words, sg_result_name(result), message);
 }
@@ -110,7 +124,13 @@ static bool take_all(struct run *run, const json_t *step) {
         entries[index].key_len = json_string_length(key);
         if (!whole(json_array_get(item, 2), &entries[index].cost)) return true;
     }
-    sg_result result = sg_try_acquire_all(run->limiter, entries, count, &decision);
+    sg_result result;
+    if (run->queue == NULL) {
+        result = sg_try_acquire_all(run->limiter, entries, count, &decision);
+    } else {
+        result = finished(run, sg_submit_try_acquire_all(run->queue, run->limiter, entries, count, 7));
+        decision = run->collected.decision;
+    }
     if (!failed_as_expected(run, step, result)) return false;
     return result != SG_OK || as_expected(run, expected, &decision);
 }
@@ -137,6 +157,22 @@ static bool release(struct run *run, const char *label) {
     return wrong(run, "no permit is called %s", label);
 }
 
+/* The same verbs, submitted and collected. False where there is no such verb. */
+static bool submit(struct run *run, const char *verb, sg_limit *limit, const char *key, size_t length, int64_t cost,
+                   int64_t wait, sg_result *result) {
+    sg_queue *queue = run->queue;
+    if (strcmp(verb, "try_acquire") == 0) *result = sg_submit_try_acquire(queue, limit, key, length, cost, 7);
+    else if (strcmp(verb, "acquire") == 0) *result = sg_submit_acquire(queue, limit, key, length, cost, wait, 7);
+    else if (strcmp(verb, "reserve") == 0) *result = sg_submit_reserve(queue, limit, key, length, cost, wait, 7);
+    else if (strcmp(verb, "peek") == 0) *result = sg_submit_peek(queue, limit, key, length, 7);
+    else if (strcmp(verb, "refund") == 0) *result = sg_submit_refund(queue, limit, key, length, cost, 7);
+    else if (strcmp(verb, "hold") == 0) *result = sg_submit_hold(queue, limit, key, length, wait, 7);
+    else if (strcmp(verb, "reset") == 0) *result = sg_submit_reset(queue, limit, key, length, 7);
+    else return false;
+    *result = finished(run, *result);
+    return true;
+}
+
 /* One call of the verbs that take a limit and a key. */
 static bool call(struct run *run, const char *verb, const json_t *step, bool last) {
     sg_limit *limit = *find_limit(run, text(step, "limit", "main"));
@@ -157,15 +193,21 @@ static bool call(struct run *run, const char *verb, const json_t *step, bool las
     /* To C, -1 is no bound; only other negative waits are wrong. */
     if ((timeout != NULL || longest != NULL) && wait == -1) return true;
 
-    if (strcmp(verb, "try_acquire") == 0) result = sg_try_acquire(limit, key, length, cost, &d);
+    if (run->queue != NULL) {
+        if (!submit(run, verb, limit, key, length, cost, wait, &result)) return wrong(run, "unknown verb %s", verb);
+        d = run->collected.decision;
+        permit = run->collected.permit;
+    }
+    else if (strcmp(verb, "try_acquire") == 0) result = sg_try_acquire(limit, key, length, cost, &d);
     else if (strcmp(verb, "acquire") == 0) result = sg_acquire(limit, key, length, cost, wait, &d);
     else if (strcmp(verb, "reserve") == 0) result = sg_reserve(limit, key, length, cost, wait, &d);
     else if (strcmp(verb, "peek") == 0) result = sg_peek(limit, key, length, &d);
     else if (strcmp(verb, "refund") == 0) result = sg_refund(limit, key, length, cost, &d);
     else if (strcmp(verb, "hold") == 0) result = sg_hold(limit, key, length, wait, &d, &permit);
-    else if (strcmp(verb, "reset") == 0) return failed_as_expected(run, step, sg_reset(limit, key, length));
+    else if (strcmp(verb, "reset") == 0) result = sg_reset(limit, key, length);
     else return wrong(run, "unknown verb %s", verb);
 
+    if (strcmp(verb, "reset") == 0) return failed_as_expected(run, step, result);
     if (!failed_as_expected(run, step, result)) return false;
     if (result != SG_OK) return true;
     if (strcmp(verb, "hold") == 0 && !keep(run, step, &d, permit)) return false;
@@ -178,6 +220,7 @@ static bool call(struct run *run, const char *verb, const json_t *step, bool las
 static bool take_step(struct run *run, const json_t *step) {
     const char *verb = text(step, "verb", NULL);
     int64_t move = 0, times = 1;
+    memset(&run->collected, 0, sizeof run->collected);
     if (!whole(json_object_get(step, "advance_us"), &move)) return wrong(run, "advance_us is not whole");
     if (move > 0) OK(sg_manual_clock_advance(run->clock, move));
     if (move < 0) OK(sg_manual_clock_set(run->clock, sg_manual_clock_now(run->clock) + move));
@@ -215,19 +258,21 @@ static bool play(struct run *run, json_t *scenario) {
     return true;
 }
 
-static bool run_scenario(const char *url, const char *file, json_t *scenario) {
+static bool run_scenario(const char *url, const char *file, json_t *scenario, bool queued) {
     const char *base = strrchr(file, '/');
     struct run run;
     memset(&run, 0, sizeof run);
     run.url = url;
     OK(sg_manual_clock_new(-1, &run.clock));
     run.limiter = open_limiter(url, run.clock);
+    if (queued) OK(sg_queue_open(&run.queue));
     bool passed = play(&run, scenario);
     printf("%s %s %s: %s\n", passed ? "ok  " : "FAIL", store(url), base == NULL ? file : base + 1,
            text(scenario, "name", "?"));
     if (!passed) printf("     %s\n", run.problem);
     for (int i = 0; i < run.held; i++) sg_release(run.permits[i]);
     for (int i = 0; i < run.opened; i++) sg_limit_close(run.limits[i]);
+    sg_queue_close(run.queue);
     sg_limiter_close(run.limiter);
     sg_manual_clock_free(run.clock);
     return passed;
@@ -236,8 +281,9 @@ static bool run_scenario(const char *url, const char *file, json_t *scenario) {
 int main(int argc, char **argv) {
     const char *list[2];
     int count = urls(list), passed = 0, failed = 0;
+    bool queued = argc > 1 && strcmp(argv[1], "--queue") == 0;
     alarm(600);
-    for (int i = 1; i < argc; i++) {
+    for (int i = queued ? 2 : 1; i < argc; i++) {
         json_error_t error;
         json_t *file = json_load_file(argv[i], JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
         json_t *scenarios = json_object_get(file, "scenarios"), *scenario;
@@ -248,7 +294,7 @@ int main(int argc, char **argv) {
         }
         json_array_foreach(scenarios, index, scenario) {
             for (int s = 0; s < count; s++) {
-                if (run_scenario(list[s], argv[i], scenario)) passed++;
+                if (run_scenario(list[s], argv[i], scenario, queued)) passed++;
                 else failed++;
             }
         }

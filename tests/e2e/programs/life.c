@@ -34,7 +34,7 @@ static void *call(void *argument) {
     for (long n = work->first; n < work->end; n += work->step) {
         sg_decision d;
         char key[24];
-        snprintf(key, sizeof key, "key:%ld", n % 1000);
+        snprintf(key, sizeof key, "key:%ld", n % 100);
         const char *used = work->key ? work->key : key;
         sg_result result = sg_try_acquire(work->limit, used, strlen(used), 1, &d);
         if (result == SG_OK) {

@@ -16,7 +16,7 @@ const limit = limiter.limit('life', spec)
 async function decide(count) {
   let allowed = 0
   const some = async (first) => {
-    for (let n = first; n < count; n += tasks) allowed += (await limit.tryAcquire(`key:${n % 1000}`)).allowed
+    for (let n = first; n < count; n += tasks) allowed += (await limit.tryAcquire(`key:${n % 100}`)).allowed
   }
   await Promise.all(Array.from({ length: tasks }, (_, n) => some(n)))
   return { allowed }

@@ -1,6 +1,6 @@
 """life.py URL SPEC TASKS: for each line of input, does it and prints what came of it as JSON.
 
-"decide N": so many calls over a thousand keys, by so many tasks of an event loop; with TASKS 0, one after
+"decide N": so many calls over a hundred keys, by so many tasks of an event loop; with TASKS 0, one after
 the other on this thread. "limiters N": opens and uses so many, and closes every other one. "close": calls
 from twenty threads, or of so many tasks, under which the limiter is closed. "threads N": so many threads
 with ten calls each on one key.
@@ -19,7 +19,7 @@ from sluicegate import aio
 
 url, spec = sys.argv[1:3]
 tasks = int(sys.argv[3])
-KEYS = [f"key:{n}" for n in range(1000)]
+KEYS = [f"key:{n}" for n in range(100)]
 limiter = sluicegate.Limiter(url, timeout=10.0)
 limit = limiter.limit("life", spec)
 alimiter = aio.Limiter(url, timeout=10.0)
@@ -31,12 +31,12 @@ def outcome(error: Exception) -> str:
 
 
 def decide(count: int) -> dict[str, int]:
-    return {"allowed": sum(bool(limit.try_acquire(KEYS[n % 1000])) for n in range(count))}
+    return {"allowed": sum(bool(limit.try_acquire(KEYS[n % 100])) for n in range(count))}
 
 
 async def adecide(count: int) -> dict[str, int]:
     async def some(first: int) -> int:
-        return sum([bool(await alimit.try_acquire(KEYS[n % 1000])) for n in range(first, count, tasks)])
+        return sum([bool(await alimit.try_acquire(KEYS[n % 100])) for n in range(first, count, tasks)])
 
     return {"allowed": sum(await asyncio.gather(*map(some, range(tasks))))}
 

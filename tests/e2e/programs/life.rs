@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 type Outcomes = Arc<Mutex<BTreeMap<String, u64>>>;
 
 fn key(n: usize) -> String {
-    format!("key:{}", n % 1000)
+    format!("key:{}", n % 100)
 }
 
 fn passed(decision: Result<Decision, Error>) -> u64 {

@@ -1,0 +1,4 @@
+// One module behind both doors.
+import express from './express.js'
+
+export const { rateLimit } = express

@@ -1,0 +1,2 @@
+export * from './fastify.js'
+export { default } from './fastify.js'

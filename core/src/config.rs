@@ -175,7 +175,16 @@ pub(crate) fn target(url: &str) -> Result<Target> {
         let form = "a parameter is not of the form name=value, with & between them";
         return Err(Error::config(format!("url can't be read: {form}; {WRITE}")));
     }
-    url.parse()
+    url.parse().map_err(|error: Error| Error::new(error.kind(), shortened(error.message())))
+}
+
+/// A URL may be a megabyte of nonsense, and what is wrong with it is still to be read.
+fn shortened(message: &str) -> String {
+    const MOST: usize = 500;
+    match message.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
 }
 
 fn check_option(name: &str, value: Duration, least: Duration) -> Result<Duration> {

@@ -82,9 +82,17 @@ pub(crate) fn slot_of_tag(tag: &str) -> u16 {
 /// How many slots a Cluster has.
 pub(crate) const SLOTS: u16 = 16_384;
 
+/// Where a limiter keeps who is there. Behind a prefix that ends with an algorithm's name they stand
+/// where a limit's name would.
+const OWN: [&str; 2] = ["members", "heartbeats"];
+
 /// A limit's name as it stands in keys.
 pub(crate) fn escaped_name(name: &str) -> Result<String> {
     check_text("name", name, MAX_NAME)?;
+    if let Some(own) = OWN.into_iter().find(|own| *own == name) {
+        let (first, rest) = own.split_at(1);
+        return Ok(format!("%{:02X}{rest}", first.as_bytes()[0]));
+    }
     Ok(escaped(name, &['{', '}', '%', ':', '#', ' ']))
 }
 
@@ -122,10 +130,144 @@ pub(crate) fn state_id(head: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use rand::rngs::SmallRng;
+    use rand::seq::IndexedRandom;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
+    use crate::membership::Membership;
+    use crate::spec::Algorithm;
+
+    /// What keys and names are made of here: what means something to us, to Redis, to RESP or to Lua.
+    const PIECES: [&str; 36] = [
+        "",
+        "a",
+        "b",
+        "{",
+        "}",
+        "{}",
+        "}{",
+        "%",
+        "%7B",
+        "%7D",
+        "%25",
+        "%h",
+        "%h00",
+        ":",
+        "#",
+        "#0",
+        "*",
+        "?",
+        "[a-z]",
+        "\\",
+        "\"",
+        "'",
+        " ",
+        "\0",
+        "\r\n",
+        "\r\n*1\r\n$8\r\nFLUSHALL\r\n",
+        "$-1\r\n",
+        "]]",
+        "--[[",
+        "\u{7f}",
+        "é",
+        "🚰",
+        "\u{2028}",
+        "members",
+        "sg",
+        "sg:gcra",
+    ];
+
+    fn hostile(random: &mut SmallRng) -> Vec<u8> {
+        let mut key: Vec<u8> = Vec::new();
+        for _ in 0..random.random_range(1..6) {
+            match random.random_range(0..12) {
+                0 => key.push(random.random()),
+                1 => key.extend(b"x".repeat(random.random_range(0..300))),
+                2 => key.extend(escaped_key(&kept(&key.clone())).bytes()),
+                _ => key.extend(PIECES.choose(random).unwrap().bytes()),
+            }
+        }
+        key
+    }
+
+    /// A key's whole place in Redis.
+    fn place(prefix: &str, algorithm: Algorithm, name: &str, index: &str, key: &[u8]) -> String {
+        let head = format!("{prefix}:{}:{name}{index}", algorithm.as_str());
+        format!("{head}:{{{}}}", escaped_key(&kept(key)))
+    }
 
     #[test]
-    fn no_two_keys_share_a_place() {
+    fn no_two_keys_share_a_place_and_none_leaves_it() {
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut seen: HashMap<String, Vec<u8>> = HashMap::new();
+        let mut in_memory: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        for _ in 0..100_000 {
+            let key = hostile(&mut random);
+            if check_key(&key).is_err() {
+                continue;
+            }
+            let kept = kept(&key);
+            assert!(kept.len() <= MAX_PLAIN_KEY);
+            let before = in_memory.entry(kept.to_vec()).or_insert_with(|| key.clone());
+            assert_eq!(*before, key, "two keys are one in memory");
+            let place = escaped_key(&kept).into_owned();
+            assert!(place.len() <= 3 * MAX_PLAIN_KEY && !place.is_empty());
+            assert!(!place.chars().any(|c| c.is_control() || c == '{' || c == '}'), "{place:?}");
+            let before = seen.entry(place).or_insert_with(|| key.clone());
+            assert_eq!(*before, key, "two keys are one in Redis");
+        }
+        assert!(seen.len() > 10_000, "{}", seen.len());
+    }
+
+    /// Every way to put these parts together, as prefix, algorithm, name, index and key.
+    #[test]
+    fn no_two_limits_share_a_place() {
+        let parts = [
+            "sg",
+            "sg:gcra",
+            "sg:gcra:members",
+            "gcra",
+            "members",
+            "heartbeats",
+            "a",
+            "a:b",
+            "#0",
+            "a#0",
+            "%3A",
+            "x y",
+        ];
+        let prefixes = || parts.into_iter().filter_map(|prefix| checked_prefix(prefix).ok());
+        let mut seen = HashMap::new();
+        for prefix in prefixes() {
+            for name in parts {
+                let escaped = escaped_name(name).unwrap();
+                for (algorithm, index) in
+                    Algorithm::ALL.into_iter().flat_map(|a| [(a, ""), (a, "#0"), (a, "#1")])
+                {
+                    for key in parts {
+                        let place = place(&prefix, algorithm, &escaped, index, key.as_bytes());
+                        assert!(place.starts_with(&format!("{prefix}:")), "{place}");
+                        assert_eq!(place.matches(['{', '}']).count(), 2, "{place}");
+                        let before = seen.insert(place, (prefix.clone(), name, algorithm, index, key));
+                        assert_eq!(before, None, "two limits are one in Redis");
+                    }
+                }
+            }
+        }
+        for prefix in prefixes() {
+            for key in Membership::new(&prefix).keys() {
+                assert!(!seen.contains_key(key), "{key}: {:?}", seen[key]);
+            }
+        }
+    }
+
+    #[test]
+    fn odd_keys_have_places_of_their_own() {
         let long = vec![b'x'; 129];
         let keys: [&[u8]; 10] =
             [b"a", b"a}", b"a%7D", b"{a}", b"a\0b", b"\xff", &long, b"%h00", "é".as_bytes(), "🚰".as_bytes()];

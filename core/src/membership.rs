@@ -52,6 +52,11 @@ impl Membership {
         (standing.processes > 0).then_some(standing)
     }
 
+    #[cfg(test)]
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
     /// The Cluster slot of its keys.
     pub(crate) fn slot(&self) -> u16 {
         self.slot

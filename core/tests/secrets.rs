@@ -69,3 +69,15 @@ fn a_refused_password_is_not_told() {
     assert!(told.contains("WRONGPASS"), "{told}");
     assert!(!told.contains("hunter2"), "{told}");
 }
+
+#[test]
+fn a_long_url_is_refused_in_a_few_words() {
+    for part in ["x", "x,", "?protocol=", "?x=", "?db=1&", "@", "/", "#", "%", ":"] {
+        for scheme in ["redis", "redis+unix", "redis+cluster", "redis+sentinel", "memory", "x"] {
+            let url = format!("{scheme}://h{part}{}", part.repeat((1 << 16) / part.len()));
+            if let Err(error) = Limiter::open(&url) {
+                assert!((10..2100).contains(&error.message().len()), "{}", error.message().len());
+            }
+        }
+    }
+}

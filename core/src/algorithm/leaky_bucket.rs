@@ -79,8 +79,8 @@ impl Step for LeakyBucket {
 
     fn report(&self, view: &View, cost: u64, later: u64) -> Report {
         let [debt, ahead, _] = *view;
-        let debt = debt.saturating_sub(later * self.rate.token);
-        let before = debt.saturating_sub(cost * self.rate.token);
+        let debt = debt.saturating_sub(later.saturating_mul(self.rate.token));
+        let before = debt.saturating_sub(cost.saturating_mul(self.rate.token));
         Report {
             remaining: (self.full + self.rate.token).saturating_sub(debt) / self.rate.token,
             reset_after: if debt == 0 { 0 } else { ahead + self.rate.time(debt) },
@@ -98,7 +98,7 @@ impl Step for LeakyBucket {
     }
 
     fn mark(&self, view: &View, now: Micros, later: u64) -> Mark {
-        [view[0].saturating_sub(later * self.rate.token), now + view[1]]
+        [view[0].saturating_sub(later.saturating_mul(self.rate.token)), now + view[1]]
     }
 
     fn order(&self, mark: Mark) -> u128 {

@@ -70,7 +70,7 @@ impl Step for TokenBucket {
 
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let [debt, ahead, _] = *view;
-        let debt = debt.saturating_sub(later * self.rate.token);
+        let debt = debt.saturating_sub(later.saturating_mul(self.rate.token));
         let above = debt.saturating_sub(self.full);
         Report {
             remaining: self.full.saturating_sub(debt) / self.rate.token,
@@ -90,7 +90,7 @@ impl Step for TokenBucket {
     }
 
     fn mark(&self, view: &View, now: Micros, later: u64) -> Mark {
-        [view[0].saturating_sub(later * self.rate.token), now + view[1]]
+        [view[0].saturating_sub(later.saturating_mul(self.rate.token)), now + view[1]]
     }
 
     fn order(&self, mark: Mark) -> u128 {

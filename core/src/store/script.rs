@@ -179,7 +179,12 @@ pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>>
     let now = numbers.next()??;
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
-        let admitted = numbers.next()?.filter(|admitted| *admitted <= entry.calls)?;
+        let units = |admitted: u64| {
+            let exact = |part: &OwnedPart| admitted.checked_mul(part.cost).is_some_and(|n| n <= MAX_EXACT);
+            entry.parts.iter().all(exact)
+        };
+        let possible = |admitted: &u64| *admitted <= entry.calls && units(*admitted);
+        let admitted = numbers.next()?.filter(possible)?;
         let mut views = SmallVec::with_capacity(entry.parts.len());
         for part in &entry.parts {
             let mut of_part = Views::new();
@@ -202,9 +207,10 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Twin;
+    use crate::decision::Source;
     use crate::outage::OnOutage;
     use crate::spec::Spec;
-    use crate::store::{Member, Plan};
+    use crate::store::{Member, Plan, Whole};
 
     #[test]
     fn a_reply_that_no_script_sends_is_refused() {
@@ -213,11 +219,10 @@ mod tests {
         let members = smallvec![Member { twin, head: "sg:test:{".to_owned(), id: 1 }];
         let plan = Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share };
         let part = OwnedPart { plan: Arc::new(plan), key: (*b"k").into(), cost: 1, marks: smallvec![] };
-        let entries = [Entry { calls: 2, parts: smallvec![part] }];
-        let read = |numbers: &[i64]| {
-            let reply = Value::Array(numbers.iter().map(|number| Value::Int(*number)).collect());
-            outcomes(&reply, &entries).is_some()
-        };
+        let mut entries = [Entry { calls: 2, parts: smallvec![part] }];
+        let reply =
+            |numbers: &[i64]| Value::Array(numbers.iter().map(|number| Value::Int(*number)).collect());
+        let read = |numbers: &[i64]| outcomes(&reply(numbers), &entries).is_some();
         assert!(read(&[1 << 53, 2, 1 << 53, 0, 0]));
         assert!(!read(&[5, 3, 0, 0, 0]), "more were admitted than asked");
         assert!(!read(&[5, i64::MAX, 0, 0, 0]));
@@ -231,5 +236,12 @@ mod tests {
         assert!(!read(&[5, 1, 0, 0]), "too few");
         assert!(!read(&[5, 1, 0, 0, 0, 0]), "too many");
         assert!(outcomes(&Value::Nil, &entries).is_none());
+        // What a script can't have admitted is not worked with either: this would leave 64 bits.
+        entries[0].parts[0].cost = MAX_EXACT;
+        assert!(outcomes(&reply(&[5, 2, 0, 0, 0]), &entries).is_none());
+        let [outcome] = outcomes(&reply(&[5, 1, 0, 0, 0]), &entries).unwrap().try_into().unwrap();
+        let part = entries[0].parts[0].part();
+        let decision = outcome.decision(Op::Take { wait: 0 }, &[part], &Whole, 0, Source::Redis);
+        assert_eq!((decision.allowed, decision.remaining), (true, 4));
     }
 }

@@ -61,8 +61,11 @@ for language in "${languages[@]}"; do
   build "$language" "$here/tests/c/http.c" http "${json[@]}"
   run_program ./http "$here/../tests/addresses.json"
   [[ $language/$mode != c11/plain ]] || run_program ./scenarios --queue "${scenarios[@]}"
-  build "$language" "$here/tests/c/secrets.c" secrets "${json[@]}" -pthread
-  run_program ./secrets "$here/../tests/secrets.json"
+  # Not under valgrind: glibc keeps what a thread that resolves a name has allocated.
+  if [[ $mode != valgrind ]]; then
+    build "$language" "$here/tests/c/secrets.c" secrets "${json[@]}" -pthread
+    run_program ./secrets "$here/../tests/secrets.json"
+  fi
   build "$language" "$here/examples/quickstart.c" quickstart
   run_program ./quickstart memory://
 done

@@ -160,7 +160,8 @@ def test_a_key_that_others_used_up(workshop: Workshop, redis: RedisServer, seen:
 
 @pytest.mark.parametrize(("slow", "cut"), [(1, 2), (2, 1)])
 def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cut: int) -> None:
-    """Of two calls at once one is answered late, by Redis, and the other here: ten are ten all the same."""
+    """Of two calls at once one is answered late, by Redis, and the other here, which does not know of it:
+    one call more than the limit at most, as README.md says."""
     with (
         FaultProxy(redis.port) as proxy,
         Running([python, SOURCES / "threads.py", proxy.url, "fixed-window 10/h", "1000"]) as calls,
@@ -174,7 +175,7 @@ def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cu
         time.sleep(0.1)
         calls.say("k")
         admitted += sum(calls.answer()["allowed"] for _ in range(2))
-    assert admitted <= 10
+    assert admitted <= 10 + 1
 
 
 @pytest.mark.parametrize("slow", [1, 2])

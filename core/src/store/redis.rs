@@ -14,7 +14,7 @@ use super::connection::{Link, News};
 use super::direct::Direct;
 use super::script::{Entry, Programs};
 use super::target::{Sentinels, Server};
-use super::{Op, Outcome, sentinel};
+use super::{Outcome, sentinel};
 use crate::clock::Clock;
 use crate::membership::Membership;
 
@@ -236,8 +236,6 @@ impl Store {
             for debit in self.watcher.debits(&jobs).into_iter().rev() {
                 jobs.push_front(debit);
             }
-            // Also those that came with a sign of life: what is owed is taken before anything else.
-            jobs.make_contiguous().sort_by_key(|job| job.op != Op::Debit);
             let mut batch = Batch::new(jobs, &mut programs, self.clock.sent(), self.peers.is_some());
             let loss = {
                 let mut flight = std::pin::pin!(self.fly(link, &mut batch));

@@ -194,7 +194,8 @@ impl Open {
 
     /// Whether another reply than those that were read came with them.
     fn has_more(&mut self) -> bool {
-        self.parser.parse_value(io::empty()).is_ok()
+        // A parser that has seen an end is of no more use.
+        std::mem::take(&mut self.parser).parse_value(io::empty()).is_ok()
     }
 
     /// Sends what is packed and returns so many replies, within `timeout` from when the call

@@ -11,7 +11,7 @@ use crate::event::Events;
 use crate::membership::Membership;
 use crate::outage::Outage;
 use crate::runtime;
-use crate::store::batch::{Astray, Job, Lost, Queue};
+use crate::store::batch::{Astray, Elsewhere, Job, Lost, Queue};
 use crate::store::direct::{Direct, Sent};
 use crate::store::redis::{Aim, Peers, Store, Watcher as _};
 use crate::store::sentinel;
@@ -98,7 +98,12 @@ impl Lane {
         };
         match sent {
             Sent::Answered => {}
-            Sent::No(job) => self.queue.push(job),
+            Sent::No(job) => {
+                // The slots were found meanwhile: the call is to look for its lane again.
+                if let Some(job) = self.queue.try_push(job) {
+                    return vec![Astray { job, to: Elsewhere::TryAgain }];
+                }
+            }
             Sent::Astray(astray) => return astray,
             Sent::Lost => {
                 self.outage.stalled(true);

@@ -176,13 +176,21 @@ impl Queue {
         self.unanswered.load(Ordering::Acquire) == 0
     }
 
-    pub(crate) fn push(&self, mut job: Job) {
+    pub(crate) fn push(&self, job: Job) {
+        if let Some(mut job) = self.try_push(job) {
+            job.finish(Err(Lost("the connection was given up".into())));
+        }
+    }
+
+    /// The same, but gives the call back where nobody serves the queue any more.
+    pub(crate) fn try_push(&self, mut job: Job) -> Option<Job> {
         self.unanswered.fetch_add(1, Ordering::AcqRel);
         job.queued = Some(Queued(Arc::clone(&self.unanswered)));
         let mut jobs = self.lock();
         if self.closed.load(Ordering::Acquire) {
             drop(jobs);
-            job.finish(Err(Lost("the connection was given up".into())));
+            job.queued = None;
+            return Some(job);
         } else if jobs.len() < MAX_WAITING {
             jobs.push_back(job);
             if jobs.len() == 1 {
@@ -192,6 +200,7 @@ impl Queue {
             drop(jobs);
             job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
         }
+        None
     }
 
     /// Nobody serves it any more: answers all calls as lost, also those that come later.

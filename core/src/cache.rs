@@ -41,13 +41,22 @@ impl<V: Copy> Recent<V> {
     }
 
     pub(crate) fn put(&self, id: u64, key: &[u8], value: V) {
+        self.put_if(id, key, value, |_| true);
+    }
+
+    /// Where there is a value, it is replaced only if `replaces` says so of it.
+    pub(crate) fn put_if(&self, id: u64, key: &[u8], value: V, replaces: impl FnOnce(&V) -> bool) {
         let (hash, mut shard) = self.shard(id, key);
         if shard.young.len() >= self.generation_size {
             shard.old = mem::take(&mut shard.young);
         }
         let rehash = |slot: &Slot<V>| self.hash(slot.id, &slot.key);
         match shard.young.entry(hash, |slot| slot.is(id, key), rehash) {
-            Entry::Occupied(mut entry) => entry.get_mut().value = value,
+            Entry::Occupied(mut entry) => {
+                if replaces(&entry.get().value) {
+                    entry.get_mut().value = value;
+                }
+            }
             Entry::Vacant(entry) => {
                 entry.insert(Slot { id, key: key.into(), value });
             }

@@ -79,6 +79,8 @@ pub(crate) struct Outage {
     seen: Recent<Seen>,
     debts: Mutex<HashMap<Place, OwnedPart>>,
     in_debt: AtomicBool,
+    /// What is on its way to be debited, and so is still owed.
+    paying: Mutex<HashMap<Place, u64>>,
     max_keys: usize,
     /// To hand to the jobs that pay debts.
     this: std::sync::Weak<Outage>,
@@ -101,7 +103,9 @@ struct Details {
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     view: View,
+    /// Here, and by the store's clock.
     at: Micros,
+    of: Micros,
 }
 
 impl Outage {
@@ -129,6 +133,7 @@ impl Outage {
             seen: Recent::new(max_keys),
             debts: Mutex::new(HashMap::new()),
             in_debt: AtomicBool::new(false),
+            paying: Mutex::new(HashMap::new()),
             max_keys,
             this: this.clone(),
         })
@@ -268,8 +273,9 @@ impl Outage {
     }
 
     fn owed(&self, part: &Part<'_>) -> u64 {
-        let debts = lock(&self.debts);
-        debts.get(&place(part.state_id(), part.key)).map_or(0, |debt| debt.cost)
+        let place = place(part.state_id(), part.key);
+        let waiting = lock(&self.debts).get(&place).map_or(0, |debt| debt.cost);
+        waiting + lock(&self.paying).get(&place).copied().unwrap_or(0)
     }
 
     /// Jobs that take what is owed. A debt whose job is lost is owed again: twice is the safe
@@ -281,14 +287,28 @@ impl Outage {
         let due = debts.into_iter().filter(|debt| debt.cost > 0 && !self.shares.is_fresh(now, &debt.part()));
         due.map(|debt| {
             let (this, owed) = (self.this.clone(), debt.clone());
+            *lock(&self.paying).entry(place(debt.state_id(), &debt.key)).or_default() += debt.cost;
             let finish = Box::new(move |reply: std::result::Result<_, _>| {
-                if let (Err(_), Some(this)) = (reply, this.upgrade()) {
+                let Some(this) = this.upgrade() else { return };
+                if reply.is_err() {
                     this.owe(&[owed.part()]);
                 }
+                this.paid(&owed);
             });
             Job::new(Op::Debit, SmallVec::from_elem(debt, 1), deadline, finish)
         })
         .collect()
+    }
+
+    fn paid(&self, debt: &OwnedPart) {
+        let mut paying = lock(&self.paying);
+        let place = place(debt.state_id(), &debt.key);
+        if let Some(left) = paying.get_mut(&place) {
+            *left = left.saturating_sub(debt.cost);
+            if *left == 0 {
+                paying.remove(&place);
+            }
+        }
     }
 
     pub(crate) fn fill(&self, status: &mut Status) {
@@ -360,7 +380,9 @@ impl Watcher for Outage {
         for (part, views) in entry.parts.iter().zip(&outcome.views) {
             if part.plan.on_outage == OnOutage::Share {
                 for (member, view) in part.plan.members.iter().zip(views) {
-                    self.seen.put(member.id, &part.key, Seen { view: *view, at });
+                    let seen = Seen { view: *view, at, of: outcome.now };
+                    // Answers of two connections may overtake each other.
+                    self.seen.put_if(member.id, &part.key, seen, |before| before.of <= seen.of);
                 }
             }
         }

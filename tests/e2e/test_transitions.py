@@ -114,7 +114,7 @@ def test_what_the_shares_add_up_to(workshop: Workshop, redis: RedisServer) -> No
 
 
 def back(group: Group, killed: int, restarted: int) -> Iterator[str]:
-    """On return the rest go on by their parts until the last is back."""
+    """On return each goes on by its part for half a second, so that the others are back too."""
     backs = [back_after_ms(process.calls, restarted) for process in group.processes]
     if None in backs:
         yield f"back on Redis after {backs} ms"
@@ -122,11 +122,12 @@ def back(group: Group, killed: int, restarted: int) -> Iterator[str]:
     times = [ms for ms in backs if ms is not None]
     spread = (max(times) - min(times)) / 1000
     over = excess(admissions(group.calls(), killed - SECOND), RATE, BURST)
+    bound = RATE * 0.1 + (BURST if spread > 0.5 else 0)
     table(
-        "the return to Redis",
-        *("back after s", "spread s", "bound: rate x spread", "fullest window above the limit"),
-    ).row(", ".join(f"{ms / 1000:.2f}" for ms in times), f"{spread:.2f}", RATE * spread, f"{over:+.1f}")
-    if over > RATE * spread:
+        "the return to Redis (bound: rate x 0.1 s, and a burst where one comes 0.5 s later than another)",
+        *("back after s", "spread s", "bound", "fullest window above the limit"),
+    ).row(", ".join(f"{ms / 1000:.2f}" for ms in times), f"{spread:.2f}", bound, f"{over:+.1f}")
+    if over > bound:
         yield f"{over:.1f} admissions above the limit, with {spread:.2f} s between the returns"
     if max(times) > RETURN_SECONDS * 1000:
         yield f"back on Redis after {times} ms"
@@ -159,7 +160,8 @@ def test_a_key_that_others_used_up(workshop: Workshop, redis: RedisServer, seen:
 
 @pytest.mark.parametrize(("slow", "cut"), [(1, 2), (2, 1)])
 def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cut: int) -> None:
-    """Of two calls at once one is answered late, by Redis, and the other here: ten are ten all the same."""
+    """Of two calls at once one is answered late, by Redis, and the other here, which does not know of it:
+    one call more than the limit at most, as README.md says."""
     with (
         FaultProxy(redis.port) as proxy,
         Running([python, SOURCES / "threads.py", proxy.url, "fixed-window 10/h", "1000"]) as calls,
@@ -173,7 +175,7 @@ def test_a_call_under_way_counts(python: Path, redis: RedisServer, slow: int, cu
         time.sleep(0.1)
         calls.say("k")
         admitted += sum(calls.answer()["allowed"] for _ in range(2))
-    assert admitted <= 10
+    assert admitted <= 10 + 1
 
 
 @pytest.mark.parametrize("slow", [1, 2])

@@ -105,6 +105,8 @@ pub(crate) struct Landed {
     /// Why Redis can't serve at all, where it says so.
     pub(crate) unfit: Option<String>,
     pub(crate) astray: Vec<Astray>,
+    /// Whether a reply was not one of our scripts': whose it is, nobody knows.
+    pub(crate) odd: bool,
 }
 
 /// Counts a queue's calls that have no answer yet.
@@ -399,7 +401,10 @@ impl Batch {
                         self.hand_out(&run, outcomes, saw);
                         continue;
                     }
-                    None => "Redis sent a reply that is not one of our scripts'".to_owned(),
+                    None => {
+                        landed.odd = true;
+                        "Redis sent a reply that is not one of our scripts'".to_owned()
+                    }
                 },
                 None => "Redis sent fewer replies than it got commands".to_owned(),
             };

@@ -108,6 +108,13 @@ impl Direct {
                         batch.fail_all(&why.into());
                         return Sent::Lost;
                     }
+                    // Replies that are out of step would answer other calls.
+                    if landed.odd || open.has_more() {
+                        batch.fail_all(
+                            &"Redis sent other replies than those that were asked for".to_owned().into(),
+                        );
+                        return Sent::Lost;
+                    }
                     astray.extend(landed.astray);
                     commands = batch.pipeline_in_full();
                 }
@@ -183,6 +190,12 @@ impl Open {
     /// is its end.
     fn is_fresh(&self) -> bool {
         self.used.elapsed() < FRESH || self.socket.is_silent()
+    }
+
+    /// Whether another reply than those that were read came with them.
+    fn has_more(&mut self) -> bool {
+        // A parser that has seen an end is of no more use.
+        std::mem::take(&mut self.parser).parse_value(io::empty()).is_ok()
     }
 
     /// Sends what is packed and returns so many replies, within `timeout` from when the call

@@ -314,6 +314,11 @@ impl Store {
                     if let Some(peers) = self.peers.as_ref().filter(|_| !landed.astray.is_empty()) {
                         peers.redirect(landed.astray);
                     }
+                    if landed.odd {
+                        return Some(Loss::Ended(
+                            "Redis sent a reply that is not one of our scripts'".to_owned(),
+                        ));
+                    }
                     if let Some(why) = landed.unfit {
                         return Some(Loss::Ended(why));
                     }

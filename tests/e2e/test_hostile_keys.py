@@ -51,4 +51,5 @@ def test_no_key_leaves_its_place(python: Path, redis: RedisServer, prefix: str) 
             assert len(raw) < 600
         assert {key: resp("GET", key) for key in canaries} == canaries
     used = set(re.findall(r"^cmdstat_([^:]+):", stats, flags=re.MULTILINE))
+    assert {"evalsha", "get", "set", "zadd"} <= used
     assert used - {"config|resetstat"} <= COMMANDS, used - COMMANDS

@@ -73,6 +73,11 @@ def c_tests(target: str) -> Callable[[Path], Sequence[str]]:
     return lambda _: ["make", "--no-print-directory", "-C", "bindings-c", target]
 
 
+def fuzz_targets(_: Path) -> Sequence[str]:
+    """Each for some seconds: enough to find what breaks easily, and that the targets still build."""
+    return [sys.executable, "tests/tools/fuzz.py", "4"]
+
+
 def end_to_end_tests(_: Path) -> Sequence[str]:
     return [sys.executable, "-m", "pytest", "-v", "-c", "tests/pytest.ini", "tests/e2e"]
 
@@ -83,6 +88,8 @@ SUITES = [
     Suite("node", TAP, node_tests, ROOT / "bindings-node"),
     Suite("c", PLAIN, c_tests("test")),
     Suite("valgrind", PLAIN, c_tests("test-valgrind"), runs_scenarios=False),
+    Suite("asan", PLAIN, c_tests("test-asan"), runs_scenarios=False),
+    Suite("fuzz", PLAIN, fuzz_targets, runs_scenarios=False),
     Suite("e2e", PYTEST, end_to_end_tests, runs_scenarios=False),
 ]
 

@@ -1,7 +1,8 @@
 //! Which store a URL names.
 
 use std::fmt;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ const KEY: &str = "ssl_keyfile";
 const SENTINEL_USER: &str = "sentinel_username";
 const SENTINEL_PASSWORD: &str = "sentinel_password";
 const MAX_HOSTS: usize = 64;
+/// Of a file with certificates; all that systems trust is a quarter of it.
+const MAX_FILE: u64 = 1 << 20;
 
 impl FromStr for Target {
     type Err = Error;
@@ -112,7 +115,7 @@ impl<'a> Address<'a> {
 
     fn certificates(&mut self) -> Result<Option<Arc<TlsCertificates>>> {
         let mut read = |name: &str| match self.take(name) {
-            Some(path) => fs::read(&path).map(Some).map_err(|error| {
+            Some(path) => read_bounded(&path).map(Some).map_err(|error| {
                 Error::config(format!("url: {name} {} can't be read: {error}", quote(&path)))
             }),
             None => Ok(None),
@@ -210,6 +213,16 @@ fn percent_decoded(text: &str) -> String {
     // As a query does, but for plus signs, which are themselves in a path.
     let text = text.replace('+', "%2B");
     form_urlencoded::parse(text.as_bytes()).map(|(name, _)| name.into_owned()).next().unwrap_or_default()
+}
+
+/// The whole of a file that has an end.
+fn read_bounded(path: &str) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+    }
+    Ok(content)
 }
 
 /// The URL itself is not quoted: it may hold a password.
@@ -335,6 +348,7 @@ mod tests {
             ("redis://:secret@a,b", "several hosts"),
             ("redis://:secret@a?ssl_ca_certs=/none", "/none"),
             ("rediss://:secret@a?ssl_certfile=/dev/null", "come together"),
+            ("rediss://:secret@a?ssl_ca_certs=/dev/zero", "more than 1048576 bytes"),
             ("redis://:secret@a?ssl_ca_certs=/dev/null", "rediss://"),
             ("redis://:secret@a?tiemout=1", "tiemout"),
             ("redis+cluster://:secret@", "url"),

@@ -65,6 +65,6 @@ with Limiter(url, prefix=prefix, timeout=30, on_outage="raise", deny_cache=0) as
         print(json.dumps([name, taken]))
     seats = limiter.limit("seats", "concurrency 1 ttl 366d")
     held = [seats.hold(key, timeout=0) for key in sorted(keys) if len(key) < MEGABYTE]
-    print(json.dumps(["seats", [[permit.allowed, False] for permit in held]]))
+    print(json.dumps(["seats", [[permit.decision.allowed, False] for permit in held]]))
     for permit in held[::2]:
         permit.release()

@@ -19,6 +19,7 @@ use sluicegate_c::limit::*;
 use sluicegate_c::limiter::*;
 use sluicegate_c::options::*;
 use sluicegate_c::permit::*;
+use sluicegate_c::queue::*;
 use sluicegate_c::result::*;
 use sluicegate_c::status::*;
 
@@ -95,6 +96,23 @@ enum Step {
     /// What an HTTP server is told of a decision, which may be anything.
     Http(Slot, Option<[u8; size_of::<sg_decision>()]>, bool, Buffer),
     HttpAll(Slot, Vec<(Slot, [u8; size_of::<sg_decision>()])>, bool, Buffer),
+    OpenQueue(Slot, bool),
+    CloseQueue(Slot),
+    Submit(Slot, Verb, Slot, Key, i64, i64, u8),
+    SubmitAll(Slot, Slot, Vec<Entry>, u8),
+    Collect(Slot, u8, bool, bool),
+    Cancel(Slot, u8),
+}
+
+#[derive(Arbitrary, Debug, Clone, Copy)]
+enum Verb {
+    TryAcquire,
+    Acquire,
+    Reserve,
+    Peek,
+    Refund,
+    Reset,
+    Hold,
 }
 
 /// Where a text is written to: how large it is, and whether it and the length's place are there.
@@ -211,6 +229,9 @@ struct World {
     limits: Handles<sg_limit>,
     permits: Handles<sg_permit>,
     addresses: Handles<sg_client_address>,
+    queues: Handles<sg_queue>,
+    /// For each queue the calls that were submitted and not collected, at most.
+    under_way: [usize; SLOTS],
 }
 
 /// A decision's place, which must be written exactly where the call is made.
@@ -424,6 +445,12 @@ impl World {
             | Step::AddressKey(..)
             | Step::Http(..)
             | Step::HttpAll(..) => unsafe { self.address_or_http(step) },
+            Step::OpenQueue(..)
+            | Step::CloseQueue(_)
+            | Step::Submit(..)
+            | Step::SubmitAll(..)
+            | Step::Collect(..)
+            | Step::Cancel(..) => unsafe { self.queue(step) },
             Step::Names(number) => {
                 let names = [sg_result_name, sg_source_name, sg_store_state_name, sg_event_kind_name];
                 for name in names.map(|name| name(*number)) {
@@ -486,6 +513,95 @@ impl World {
         }
     }
 
+    fn submitted(&mut self, queue: Slot, result: sg_result) {
+        told(result);
+        if result == sg_result::SG_OK {
+            self.under_way[usize::from(queue) % (SLOTS + 1)] += 1;
+        }
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: *mut sg_queue,
+        verb: Verb,
+        limit: Slot,
+        rest: (&Key, i64, i64, u64),
+    ) -> sg_result {
+        let (key, cost, wait, tag) = rest;
+        let (limit, (key, length)) = (self.limits.at(limit), key.parts());
+        unsafe {
+            match verb {
+                Verb::TryAcquire => sg_submit_try_acquire(queue, limit, key, length, cost, tag),
+                Verb::Acquire => sg_submit_acquire(queue, limit, key, length, cost, wait, tag),
+                Verb::Reserve => sg_submit_reserve(queue, limit, key, length, cost, wait, tag),
+                Verb::Peek => sg_submit_peek(queue, limit, key, length, tag),
+                Verb::Refund => sg_submit_refund(queue, limit, key, length, cost, tag),
+                Verb::Reset => sg_submit_reset(queue, limit, key, length, tag),
+                Verb::Hold => sg_submit_hold(queue, limit, key, length, wait, tag),
+            }
+        }
+    }
+
+    unsafe fn queue(&mut self, step: &Step) {
+        match step {
+            Step::OpenQueue(slot, there) => {
+                let mut made = ptr::null_mut();
+                told(unsafe { sg_queue_open(if *there { &raw mut made } else { ptr::null_mut() }) });
+                let place = usize::from(*slot) % SLOTS;
+                self.under_way[place] = 0;
+                unsafe { sg_queue_close(std::mem::replace(&mut self.queues.0[place], made)) };
+                assert_eq!(unsafe { sg_queue_fd(made) } >= 0, !made.is_null());
+            }
+            Step::CloseQueue(slot) => unsafe { sg_queue_close(self.queues.take(*slot)) },
+            Step::Submit(slot, verb, limit, key, cost, wait, tag) => {
+                let rest = (key, *cost, *wait, u64::from(*tag));
+                let result = unsafe { self.submit(self.queues.at(*slot), *verb, *limit, rest) };
+                self.submitted(*slot, result);
+            }
+            Step::SubmitAll(slot, limiter, entries, tag) => {
+                let entries: Vec<sg_entry> = entries
+                    .iter()
+                    .map(|entry| {
+                        let (key, key_len) = entry.key.parts();
+                        sg_entry { limit: self.limits.at(entry.limit), key, key_len, cost: entry.cost }
+                    })
+                    .collect();
+                let (queue, limiter) = (self.queues.at(*slot), self.limiters.at(*limiter));
+                let (list, count) = (entries.as_ptr(), entries.len());
+                let result =
+                    unsafe { sg_submit_try_acquire_all(queue, limiter, list, count, u64::from(*tag)) };
+                self.submitted(*slot, result);
+            }
+            Step::Collect(slot, capacity, there, count_there) => {
+                let mut places = vec![MaybeUninit::<sg_completion>::uninit(); usize::from(*capacity % 16)];
+                let mut count = usize::MAX;
+                let (queue, capacity) = (self.queues.at(*slot), places.len());
+                let list = if *there { places.as_mut_ptr().cast() } else { ptr::null_mut() };
+                let count_place = if *count_there { &raw mut count } else { ptr::null_mut() };
+                let result = unsafe { sg_queue_collect(queue, list, capacity, count_place) };
+                told(result);
+                if result != sg_result::SG_OK {
+                    return assert_eq!(count, usize::MAX);
+                }
+                let under_way = &mut self.under_way[usize::from(*slot) % (SLOTS + 1)];
+                assert!(count <= capacity && count <= *under_way, "{count} of {under_way}");
+                *under_way -= count;
+                for place in &places[..count] {
+                    let completion = unsafe { place.assume_init() };
+                    if completion.result == sg_result::SG_OK {
+                        check(completion.result, &MaybeUninit::new(completion.decision), true);
+                        assert!(completion.message.is_null());
+                    } else {
+                        assert!(!unsafe { CStr::from_ptr(completion.message) }.is_empty());
+                    }
+                    unsafe { sg_release(completion.permit) };
+                }
+            }
+            Step::Cancel(slot, tag) => told(unsafe { sg_queue_cancel(self.queues.at(*slot), (*tag).into()) }),
+            _ => unreachable!("{step:?} is another's"),
+        }
+    }
+
     unsafe fn close(mut self) {
         for slot in 0..SLOTS as Slot {
             unsafe {
@@ -494,6 +610,7 @@ impl World {
                 sg_release(self.permits.take(slot));
                 sg_limit_close(self.limits.take(slot));
                 sg_client_address_free(self.addresses.take(slot));
+                sg_queue_close(self.queues.take(slot));
             }
         }
     }
@@ -506,6 +623,8 @@ fuzz_target!(|steps: Vec<Step>| {
         limits: Handles([ptr::null_mut(); SLOTS]),
         permits: Handles([ptr::null_mut(); SLOTS]),
         addresses: Handles([ptr::null_mut(); SLOTS]),
+        queues: Handles([ptr::null_mut(); SLOTS]),
+        under_way: [0; SLOTS],
     };
     for step in steps.iter().take(64) {
         // SAFETY: the promises of the header are kept, as said above.

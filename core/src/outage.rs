@@ -156,10 +156,12 @@ impl Outage {
 
     /// Decides a call that the store has not answered; `why`, where that is known of this call.
     pub(crate) fn decide(&self, op: Op, parts: &[Part<'_>], why: Option<&str>) -> Result<Answered> {
+        if let Some(why) = why {
+            lock(&self.details).last_error = Some(why.to_owned());
+        }
         let modes = || parts.iter().map(|part| part.plan.on_outage);
         if modes().any(|mode| mode == OnOutage::Raise) {
-            let last = || lock(&self.details).last_error.clone();
-            let why = why.map(str::to_owned).or_else(last).unwrap_or_default();
+            let why = lock(&self.details).last_error.clone().unwrap_or_default();
             return Err(Error::new(ErrorKind::Outage, format!("the store can't be reached: {why}")));
         }
         if modes().any(|mode| mode == OnOutage::Deny) {

@@ -15,8 +15,7 @@ from pathlib import Path
 from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Navigation
+from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,14 +85,6 @@ def relinked(text: str, place: str, repository: str) -> str:
     return "\n".join(line if code else LINK.sub(link, line) for line, code in split(text))
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for place in config.extra.get("awaited", []):
-        if files.get_file_from_path(place) is None:
-            title = place.removesuffix(".md").replace("-", " ").capitalize()
-            files.append(File.generated(config, place, content=f"# {title}\n\nStill to be written.\n"))
-    return files
-
-
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     repository = config.repo_url or ""
 
@@ -103,10 +94,3 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     place = posixpath.join("docs", page.file.src_uri)
     return INCLUDE.sub(include, relinked(markdown, place, repository))
-
-
-def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
-    written = [place for place in config.extra.get("awaited", []) if (ROOT / "docs" / place).exists()]
-    if written:
-        print(f"mkdocs.yml: no longer awaited: {', '.join(written)}")
-    return nav

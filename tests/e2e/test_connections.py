@@ -184,11 +184,7 @@ def test_no_password_where_one_is_needed(told: Told) -> None:
             told.until(calls, "redis")
 
 
-# What only some calls' scripts need is an error of these calls alone, and not yet told by the status.
-UNTOLD = pytest.param("set", marks=pytest.mark.xfail(strict=True, reason="last_error is not set by a call"))
-
-
-@pytest.mark.parametrize("missing", ["evalsha", "time", "zadd", UNTOLD])
+@pytest.mark.parametrize("missing", ["evalsha", "time", "zadd", "set"])
 def test_a_missing_permission_is_an_outage_until_it_is_given(told: Told, missing: str) -> None:
     with RedisServer() as redis:
         redis.command(*acl_line(), f"-{missing}")

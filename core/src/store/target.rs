@@ -10,6 +10,8 @@ use redis::{
     Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
     TlsCertificates,
 };
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use url::form_urlencoded;
 
 use crate::error::{Error, Result, quote};
@@ -114,13 +116,16 @@ impl<'a> Address<'a> {
     }
 
     fn certificates(&mut self) -> Result<Option<Arc<TlsCertificates>>> {
-        let mut read = |name: &str| match self.take(name) {
-            Some(path) => read_bounded(&path).map(Some).map_err(|error| {
-                Error::config(format!("url: {name} {} can't be read: {error}", quote(&path)))
-            }),
-            None => Ok(None),
+        let mut read = |name: &str, holds: fn(&[u8]) -> bool, what: &str| {
+            let Some(path) = self.take(name) else { return Ok(None) };
+            let wrong = |why: String| Error::config(format!("url: {name} {} {why}", quote(&path)));
+            let pem = read_bounded(&path).map_err(|error| wrong(format!("can't be read: {error}")))?;
+            if holds(&pem) { Ok(Some(pem)) } else { Err(wrong(format!("holds no {what} in PEM format"))) }
         };
-        let (root_cert, certificate, key) = (read(CA_CERTIFICATES)?, read(CERTIFICATE)?, read(KEY)?);
+        let certified: fn(&[u8]) -> bool = |pem| CertificateDer::from_pem_slice(pem).is_ok();
+        let root_cert = read(CA_CERTIFICATES, certified, "certificate")?;
+        let certificate = read(CERTIFICATE, certified, "certificate")?;
+        let key = read(KEY, |pem| PrivateKeyDer::from_pem_slice(pem).is_ok(), "private key")?;
         let client_tls = match (certificate, key) {
             (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
             (None, None) => None,
@@ -347,9 +352,10 @@ mod tests {
             ("redis+cluster://:secret@a/1", "database 0"),
             ("redis://:secret@a,b", "several hosts"),
             ("redis://:secret@a?ssl_ca_certs=/none", "/none"),
-            ("rediss://:secret@a?ssl_certfile=/dev/null", "come together"),
+            ("rediss://:secret@a?ssl_certfile=/dev/null", "holds no certificate"),
+            ("rediss://:secret@a?ssl_keyfile=/dev/null", "holds no private key"),
             ("rediss://:secret@a?ssl_ca_certs=/dev/zero", "more than 1048576 bytes"),
-            ("redis://:secret@a?ssl_ca_certs=/dev/null", "rediss://"),
+            ("redis://:secret@a?ssl_ca_certs=/dev/null", "holds no certificate"),
             ("redis://:secret@a?tiemout=1", "tiemout"),
             ("redis+cluster://:secret@", "url"),
             ("http://:secret@a", "scheme"),

@@ -29,6 +29,15 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment that has the wheel and all frameworks."""
+    pins = Path(__file__).with_name("requirements-frameworks.txt")
+    # Most of what is installed is never imported, so it is not compiled either.
+    options = ["--no-compile", f"--requirement={pins}"]
+    return artefacts.python_env(tmp_path_factory.mktemp("frameworks") / "venv", *options)
+
+
+@pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An npm project that has the tarball and nothing else."""
     return artefacts.node_project(tmp_path_factory.mktemp("node"))

@@ -20,7 +20,7 @@ import artefacts
 import pytest
 from redis_cluster import until
 from redis_servers import LOOPBACK, RedisServer, free_port
-from web_servers import Answer, Client, WebServer
+from web_servers import Answer, Load, WebServer
 
 PAGE = (artefacts.ROOT / "docs" / "python-frameworks.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
@@ -100,15 +100,6 @@ EXAMPLES = [
 ]
 OWN_LIMITS = {"Flask": ["/report"], "Django": ["/report", "/export"]}
 OPTIONS = Example("Who is limited, and to what")
-
-
-@pytest.fixture(scope="session")
-def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of one environment with the wheel and all frameworks."""
-    pins = Path(__file__).with_name("requirements-frameworks.txt")
-    # Most of what is installed is never imported, so it is not compiled either.
-    options = ["--no-compile", f"--requirement={pins}"]
-    return artefacts.python_env(tmp_path_factory.mktemp("frameworks") / "venv", *options)
 
 
 def test_the_extras_ask_for_what_the_examples_run_on(frameworks: Path, tmp_path: Path) -> None:
@@ -229,30 +220,6 @@ def test_plans_costs_skipping_proxies_and_an_own_refusal(
             header = {"X-Forwarded-For": f"198.51.100.1, {client}"}
             through = [server.get("/", header, "127.0.0.2").status for _ in range(3)]
             assert through == [200, 200, 429]
-
-
-class Load(threading.Thread):
-    """Requests to one server, one after the other, until it is stopped."""
-
-    def __init__(self, name: str, port: int) -> None:
-        super().__init__(name=name)
-        self._port = port
-        self._stopped = threading.Event()
-        self.answers: list[Answer] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with Client(self._port) as client:
-                while not self._stopped.wait(0.005) and len(self.answers) < 100_000:
-                    self.answers.append(client.get())
-        except Exception as error:
-            self.error = error
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join(timeout=60)
-        assert not self.is_alive()
 
 
 def test_redis_is_killed_under_load(frameworks: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,32 @@ class Client:
             known = fields.get(name.lower())
             fields[name.lower()] = value if known is None else f"{known}, {value}"
         return Answer(response.status, fields, body, time.monotonic() - started)
+
+
+class Load(threading.Thread):
+    """Requests to one server, one after the other, until it is stopped."""
+
+    def __init__(
+        self, name: str, port: int, path: str = "/", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(name=name)
+        self._port, self._path, self._headers = port, path, headers
+        self._stopped = threading.Event()
+        self.answers: list[Answer] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with Client(self._port) as client:
+                while not self._stopped.wait(0.005) and len(self.answers) < 100_000:
+                    self.answers.append(client.get(self._path, self._headers))
+        except Exception as error:
+            self.error = error
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join(timeout=60)
+        assert not self.is_alive()
 
 
 class WebServer:

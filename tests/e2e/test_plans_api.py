@@ -66,10 +66,9 @@ def passed(answers: Sequence[Answer]) -> int:
     return Counter(answer.status for answer in answers)[200]
 
 
-def test_its_requirements_are_those_that_it_is_tested_with(frameworks: Path, tmp_path: Path) -> None:
+def test_its_requirements_are_those_that_it_is_tested_with(frameworks: Path) -> None:
     requirements = f"--requirement={EXAMPLE / 'requirements.txt'}"
-    line = ["install", "--dry-run", "--no-index", "--quiet", requirements]
-    artefacts.run([frameworks, "-m", "pip", "--disable-pip-version-check", *line], cwd=tmp_path)
+    artefacts.pip(frameworks, "install", "--dry-run", "--no-index", "--quiet", requirements)
 
 
 def test_each_plan_allows_what_it_says(api: Api) -> None:

@@ -108,8 +108,7 @@ def test_the_extras_ask_for_what_the_examples_run_on(frameworks: Path, tmp_path:
     assert artefacts.run([frameworks, "-c", program], cwd=tmp_path).split() == extras
     wanted = f"{artefacts.wheel()}[{','.join(extras)}]"
     # Without an index, pip finds nothing that is not there and fitting already.
-    dry = ["install", "--dry-run", "--no-index", "--quiet", wanted]
-    artefacts.run([frameworks, "-m", "pip", "--disable-pip-version-check", *dry], cwd=tmp_path)
+    artefacts.pip(frameworks, "install", "--dry-run", "--no-index", "--quiet", wanted)
 
 
 def test_no_module_imports_a_framework_for_another(python: Path, tmp_path: Path) -> None:

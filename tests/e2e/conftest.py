@@ -55,8 +55,8 @@ def node_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = (artefacts.ROOT / "docs" / "node-frameworks.md").read_text()
     for name, text in re.findall(r"^```(?:js|ts)\n// (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         (directory / name).write_text(text)
-    compiler = artefacts.ROOT / "bindings-node" / "node_modules" / "typescript" / "bin" / "tsc"
-    artefacts.run(["node", compiler, "--project", "."], cwd=directory)
+    check = programs.SOURCES / "check_types.mjs"
+    artefacts.run(["node", check, artefacts.ROOT / "bindings-node"], cwd=directory)
     return directory
 
 

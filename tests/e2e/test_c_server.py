@@ -296,13 +296,17 @@ def ask_raw(port: int, request: bytes, chunk: int | None = None) -> bytes:
 def test_what_clients_may_send(program: Path) -> None:
     host = b"Host: here\r\n"
     last = b"GET /x HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n"
-    with server(program, "memory://", "1000000/s") as port:
+    with server(program, "memory://", "1000000/s", "-x", HOME) as port:
 
         def status(request: bytes, chunk: int | None = None) -> bytes:
             return ask_raw(port, request, chunk).partition(b"\r\n")[0]
 
         assert status(last) == status(last, 1) == b"HTTP/1.1 200 OK"
         assert status(b"GET / HTTP/1.0\r\n\r\n") == b"HTTP/1.1 200 OK"
+        assert (
+            status(b"GET / HTTP/1.0\r\nx-forwarded-for:\r\nX-FORWARDED-FOR: \xff, ,1\r\n\r\n")
+            == b"HTTP/1.1 200 OK"
+        )
         # Several at once are answered one after the other.
         assert ask_raw(port, (b"GET /x HTTP/1.1\r\n" + host + b"\r\n") * 20 + last).count(b"200 OK") == 21
         for request, expected in [
@@ -315,6 +319,7 @@ def test_what_clients_may_send(program: Path) -> None:
             (b"GET /\0 HTTP/1.1\r\n\r\n", b"400"),
             (bytes(range(256)) + b"\r\n\r\n", b"400"),
             (b"GET / HTTP/1.1\r\nX: " + b"x" * 8192, b"431"),
+            (b"GET / HTTP/1.1\r\n" + b"X-Forwarded-For: 203.0.113.1\r\n" * 33 + b"\r\n", b"431"),
         ]:
             assert status(request).split()[1:2] == [expected], request[:60]
         assert get(port).status == 200

@@ -129,6 +129,38 @@ for name in ("django", "fastapi", "flask", "httpx", "requests"):
     ]
 
 
+# What the page's tables are about, and the parameters that they leave to the text.
+TABLES = {
+    "limit": ["fastapi.RateLimit", "asgi.RateLimitMiddleware", "wsgi.RateLimitMiddleware", "flask.Limits"],
+    "transport": ["httpx.RateLimitTransport", "httpx.AsyncRateLimitTransport", "requests.RateLimitAdapter"],
+}
+IN_THE_TEXT = {"limit": {"app"}, "transport": {"limit", "adapter"}}
+
+
+def test_every_option_is_in_the_tables(frameworks: Path, tmp_path: Path) -> None:
+    (tmp_path / "options.py").write_text(
+        "import importlib, inspect, json\n"
+        "def options(name):\n"
+        "    module, _, kind = name.partition('.')\n"
+        "    found = getattr(importlib.import_module(f'sluicegate.{module}'), kind)\n"
+        "    return list(inspect.signature(found).parameters)\n"
+        f"print(json.dumps({{first: {{name: options(name) for name in names}}"
+        f" for first, names in {TABLES!r}.items()}}))\n"
+    )
+    taken = json.loads(artefacts.run([frameworks, "options.py"], cwd=tmp_path))
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", SECTIONS["Options"], flags=re.MULTILINE)
+    documented = [name for row in rows for name in re.findall(r"\w+", row)]
+    # Each table is known by its first row.
+    starts = [documented.index(first) for first in ("limit", "URL", "transport")]
+    tables = {"limit": documented[: starts[1]], "transport": documented[starts[2] :]}
+    for first, names in tables.items():
+        options = {option for each in taken[first].values() for option in each}
+        assert options - IN_THE_TEXT[first] == set(names), first
+    django = (artefacts.ROOT / "bindings-python/python/sluicegate/django.py").read_text()
+    entries = re.findall(r"^([A-Z_]+):", django, flags=re.MULTILINE)
+    assert len(entries) > 5 and set(documented[starts[1] : starts[2]]) == set(entries)
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 def test_an_example_is_driven_over_its_limit(
     example: Example, frameworks: Path, redis: RedisServer, tmp_path: Path

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::script::{self, Entry, Program, Programs};
+use super::script::{Entry, Program, Programs, outcomes};
 use super::{Op, Outcome, OwnedPart, Plan};
 use crate::key;
 use crate::spec::{Algorithm, Rule};
@@ -287,12 +287,7 @@ impl Run {
     }
 
     fn command(&self, known: bool, now: Option<u64>) -> redis::Cmd {
-        let keys: Vec<String> = self.entries.iter().flat_map(|entry| script::keys(&entry.parts)).collect();
-        let mut arguments = script::header(now, self.op, &self.entries[0].parts);
-        for entry in &self.entries {
-            script::entry_arguments(self.op, entry, &mut arguments);
-        }
-        self.program.command(known, &keys, &arguments)
+        self.program.run(known, now, self.op, &self.entries)
     }
 }
 
@@ -405,7 +400,7 @@ impl Batch {
                     }
                     why
                 }
-                Some(reply) => match script::outcomes(&reply, &run.entries) {
+                Some(reply) => match outcomes(&reply, &run.entries) {
                     Some(outcomes) => {
                         self.hand_out(&run, outcomes, saw);
                         continue;

@@ -19,11 +19,11 @@ local function add_span(whole, fraction, sign, more, more_fraction, flow)
   return whole, fraction
 end
 
--- How to load and save an arrival time that is ahead of now by `full` at most, unless somebody waits.
+-- How to load and write an arrival time that is ahead of now by `full` at most, unless somebody waits.
 local function arrival(flow, full, full_fraction)
   local refill = full + (full_fraction > 0 and 1 or 0)
 
-  local function save(key, whole, fraction)
+  local function write(key, whole, fraction)
     if whole == 0 and fraction == 0 then
       call('DEL', key)
       return 0, 0
@@ -60,14 +60,14 @@ local function arrival(flow, full, full_fraction)
       written = from_bytes('>I7', packed, #packed - 6)
     end
     if written and written > now + refill then
-      return save(key, time - written, fraction)
+      return write(key, time - written, fraction)
     elseif not written and time > now + 2 * refill then
-      return save(key, full, full_fraction)
+      return write(key, full, full_fraction)
     elseif time < now then
       return 0, 0
     end
     return time - now, fraction
   end
 
-  return load, save
+  return load, write
 end

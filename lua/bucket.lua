@@ -3,11 +3,11 @@
 
 local LEVEL = '>I7I7I6'
 
--- How to load, save and view a level, how to give back a turn, and `full` at most.
+-- How to load, write and view a level that is `full` at most, and how to give back a turn.
 local function level(token, flow, full)
   local refill = ceil(full / flow)
 
-  local function save(key, debt, time)
+  local function write(key, debt, time)
     if debt <= 0 then
       call('DEL', key)
       return 0, time
@@ -31,7 +31,7 @@ local function level(token, flow, full)
     end
     if time > now then
       if time - now > refill then
-        return save(key, debt, now)
+        return write(key, debt, now)
       end
       return debt, time
     end
@@ -51,8 +51,8 @@ local function level(token, flow, full)
     if drained + before >= marked_debt or back <= 0 then
       return debt, time
     end
-    return save(key, debt - back, time)
+    return write(key, debt - back, time)
   end
 
-  return load, save, view, cancel
+  return load, write, view, cancel
 end

@@ -7,7 +7,7 @@ local WINDOW = '>I4I7'
 rules['fixed-window'] = function(count, period, shift)
   local fresh_end = now + period - (shift > 0 and (now + shift - 1) % period or 0)
 
-  local function save(key, used, ends)
+  local function write(key, used, ends)
     if used <= 0 then
       call('DEL', key)
       return 0, ends
@@ -16,36 +16,36 @@ rules['fixed-window'] = function(count, period, shift)
     return used, ends
   end
 
-  return {
-    load = function(key)
-      local packed = call('GET', key)
-      if not packed then
-        return 0, fresh_end
-      end
-      local used, ends = from_bytes(WINDOW, packed)
-      if ends <= now then
-        return 0, fresh_end
-      elseif ends - now > 2 * period then
-        -- The window began more than a window from now: the clock stepped back.
-        return save(key, used, fresh_end)
-      end
-      return used, ends
-    end,
+  local function load(key)
+    local packed = call('GET', key)
+    if not packed then
+      return 0, fresh_end
+    end
+    local used, ends = from_bytes(WINDOW, packed)
+    if ends <= now then
+      return 0, fresh_end
+    elseif ends - now > 2 * period then
+      -- The window began more than a window from now: the clock stepped back.
+      return write(key, used, fresh_end)
+    end
+    return used, ends
+  end
 
-    fit = function(used, _, calls, cost)
-      local most = (count - used) / cost
-      if most < 1 then
-        return 0
-      end
-      return most < calls and most - most % 1 or calls
-    end,
+  local function fit(used, _, calls, cost)
+    local most = (count - used) / cost
+    if most < 1 then
+      return 0
+    end
+    return most < calls and most - most % 1 or calls
+  end
 
-    save = function(key, used, ends, units)
-      return save(key, used + units, ends)
-    end,
+  local function save(key, used, ends, units)
+    return write(key, used + units, ends)
+  end
 
-    view = function(used, ends)
-      return used, ends - now
-    end,
-  }
+  local function view(used, ends)
+    return used, ends - now
+  end
+
+  return load, fit, save, view
 end

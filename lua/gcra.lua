@@ -11,7 +11,7 @@ rules['gcra'] = function(token, flow, burst, wait)
   end
 
   local full, full_fraction = span(burst)
-  local load, save = arrival(flow, full, full_fraction)
+  local load, write = arrival(flow, full, full_fraction)
 
   local function fits(whole, fraction, units)
     local more, more_fraction = span(units)
@@ -19,51 +19,49 @@ rules['gcra'] = function(token, flow, burst, wait)
     return not longer(whole, fraction, full + wait, full_fraction)
   end
 
-  return {
-    load = load,
-
-    -- All calls, or the largest number of them that fits, by halving.
-    fit = function(whole, fraction, calls, cost)
-      if cost > burst then
-        return 0
-      elseif fits(whole, fraction, calls * cost) then
-        return calls
+  -- All calls, or the largest number of them that fits, by halving.
+  local function fit(whole, fraction, calls, cost)
+    if cost > burst then
+      return 0
+    elseif fits(whole, fraction, calls * cost) then
+      return calls
+    end
+    local low, high = 0, calls - 1
+    while low < high do
+      local middle = ceil((low + high) / 2)
+      if fits(whole, fraction, middle * cost) then
+        low = middle
+      else
+        high = middle - 1
       end
-      local low, high = 0, calls - 1
-      while low < high do
-        local middle = ceil((low + high) / 2)
-        if fits(whole, fraction, middle * cost) then
-          low = middle
-        else
-          high = middle - 1
-        end
-      end
-      return low
-    end,
+    end
+    return low
+  end
 
-    save = function(key, whole, fraction, units)
-      local sign = units < 0 and -1 or 1
-      local more, more_fraction = span(sign * units)
-      return save(key, add_span(whole, fraction, sign, more, more_fraction, flow))
-    end,
+  local function save(key, whole, fraction, units)
+    local sign = units < 0 and -1 or 1
+    local more, more_fraction = span(sign * units)
+    return write(key, add_span(whole, fraction, sign, more, more_fraction, flow))
+  end
 
-    view = function(whole, fraction)
+  local function view(whole, fraction)
+    return whole, fraction
+  end
+
+  -- A turn that has come is not given back, nor what others took after it.
+  local function cancel(key, whole, fraction, cost, marked, marked_fraction)
+    local own = marked - now
+    if not longer(own, marked_fraction, full, full_fraction) then
       return whole, fraction
-    end,
+    end
+    local later, later_fraction = add_span(whole, fraction, -1, own, marked_fraction, flow)
+    local back, back_fraction = span(cost)
+    back, back_fraction = add_span(back, back_fraction, -1, later, later_fraction, flow)
+    if back + back_fraction == 0 or whole + fraction == 0 then
+      return whole, fraction
+    end
+    return write(key, add_span(whole, fraction, -1, back, back_fraction, flow))
+  end
 
-    -- A turn that has come is not given back, nor what others took after it.
-    cancel = function(key, whole, fraction, cost, marked, marked_fraction)
-      local own = marked - now
-      if not longer(own, marked_fraction, full, full_fraction) then
-        return whole, fraction
-      end
-      local later, later_fraction = add_span(whole, fraction, -1, own, marked_fraction, flow)
-      local back, back_fraction = span(cost)
-      back, back_fraction = add_span(back, back_fraction, -1, later, later_fraction, flow)
-      if back + back_fraction == 0 or whole + fraction == 0 then
-        return whole, fraction
-      end
-      return save(key, add_span(whole, fraction, -1, back, back_fraction, flow))
-    end,
-  }
+  return load, fit, save, view, { cancel = cancel }
 end

@@ -3,24 +3,21 @@
 -- State: debt, the units of slots that are taken and have not gone by, and its time.
 
 rules['leaky-bucket'] = function(token, flow, queue, wait)
-  local load, save, view, cancel = level(token, flow, (queue + 1) * token)
-  return {
-    load = load,
+  local load, write, view, cancel = level(token, flow, (queue + 1) * token)
 
-    fit = function(debt, _, calls, cost)
-      local room = min(wait, (queue - cost + 1) * token) - debt
-      if cost > queue + 1 or room < 0 then
-        return 0
-      end
-      return min(calls, floor(room / (cost * token)) + 1)
-    end,
+  local function fit(debt, _, calls, cost)
+    local room = min(wait, (queue - cost + 1) * token) - debt
+    if cost > queue + 1 or room < 0 then
+      return 0
+    end
+    return min(calls, floor(room / (cost * token)) + 1)
+  end
 
-    save = function(key, debt, time, units)
-      return save(key, debt + units * token, time)
-    end,
+  local function save(key, debt, time, units)
+    return write(key, debt + units * token, time)
+  end
 
-    view = view,
-
+  return load, fit, save, view, {
     cancel = function(key, debt, time, cost, marked_debt, marked_time)
       return cancel(key, debt, time, cost * token, cost * token, marked_debt, marked_time)
     end,

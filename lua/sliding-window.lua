@@ -13,7 +13,7 @@ rules['sliding-window'] = function(count, period, buckets)
     return slice_start(newest + buckets + 2 - age, period, buckets) - now
   end
 
-  local function save(key, units, newest)
+  local function write(key, units, newest)
     local age = newest_used(units)
     if age then
       local packed = to_bytes(format, period, newest, unpack(units))
@@ -31,59 +31,59 @@ rules['sliding-window'] = function(count, period, buckets)
     local used = total(shifted(units, passed, was_buckets))
     units = shifted({ used }, 0, buckets)
     if used > 0 then
-      save(key, units, current)
+      write(key, units, current)
     end
     return units, current
   end
 
-  return {
-    load = function(key)
-      local packed = call('GET', key)
-      if not packed then
-        return shifted({}, 0, buckets), current
-      end
-      local was_period, newest = from_bytes('>I6I7', packed)
-      if #packed ~= size then
-        local was_buckets = (#packed - 13) / 4 - 1
-        local units = { from_bytes('>' .. ('I4'):rep(was_buckets + 1), packed, 14) }
-        units[#units] = nil
-        return settle(key, units, newest, was_period, was_buckets)
-      end
-      local units = { from_bytes(of_units, packed, 14) }
-      -- Behind the numbers comes where they end.
+  local function load(key)
+    local packed = call('GET', key)
+    if not packed then
+      return shifted({}, 0, buckets), current
+    end
+    local was_period, newest = from_bytes('>I6I7', packed)
+    if #packed ~= size then
+      local was_buckets = (#packed - 13) / 4 - 1
+      local units = { from_bytes('>' .. ('I4'):rep(was_buckets + 1), packed, 14) }
       units[#units] = nil
-      if was_period ~= period or newest - current > buckets then
-        return settle(key, units, newest, was_period, buckets)
-      elseif newest >= current then
-        return units, newest
-      end
-      return shifted(units, current - newest, buckets), current
-    end,
+      return settle(key, units, newest, was_period, was_buckets)
+    end
+    local units = { from_bytes(of_units, packed, 14) }
+    -- Behind the numbers comes where they end.
+    units[#units] = nil
+    if was_period ~= period or newest - current > buckets then
+      return settle(key, units, newest, was_period, buckets)
+    elseif newest >= current then
+      return units, newest
+    end
+    return shifted(units, current - newest, buckets), current
+  end
 
-    fit = function(units, _, calls, cost)
-      return min(calls, floor(max(0, count - total(units)) / cost))
-    end,
+  local function fit(units, _, calls, cost)
+    return min(calls, floor(max(0, count - total(units)) / cost))
+  end
 
-    save = function(key, units, newest, more)
-      units[1] = units[1] + max(0, more)
-      local back, age = max(0, -more), 1
-      while back > 0 and age <= #units do
-        local taken = min(back, units[age])
-        units[age], back, age = units[age] - taken, back - taken, age + 1
-      end
-      return save(key, units, newest)
-    end,
+  local function save(key, units, newest, more)
+    units[1] = units[1] + max(0, more)
+    local back, age = max(0, -more), 1
+    while back > 0 and age <= #units do
+      local taken = min(back, units[age])
+      units[age], back, age = units[age] - taken, back - taken, age + 1
+    end
+    return write(key, units, newest)
+  end
 
-    view = function(units, newest, cost)
-      local used, age = total(units), newest_used(units)
-      local missing, retry_after, oldest = used + cost - count, 0, #units
-      if cost <= count and missing > 0 then
-        while missing > units[oldest] do
-          missing, oldest = missing - units[oldest], oldest - 1
-        end
-        retry_after = leaves(newest, oldest)
+  local function view(units, newest, cost)
+    local used, age = total(units), newest_used(units)
+    local missing, retry_after, oldest = used + cost - count, 0, #units
+    if cost <= count and missing > 0 then
+      while missing > units[oldest] do
+        missing, oldest = missing - units[oldest], oldest - 1
       end
-      return max(0, count - used), retry_after, age and leaves(newest, age) or 0
-    end,
-  }
+      retry_after = leaves(newest, oldest)
+    end
+    return max(0, count - used), retry_after, age and leaves(newest, age) or 0
+  end
+
+  return load, fit, save, view
 end

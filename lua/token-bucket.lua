@@ -4,24 +4,21 @@
 
 rules['token-bucket'] = function(token, flow, burst, wait)
   local full = burst * token
-  local load, save, view, cancel = level(token, flow, full)
-  return {
-    load = load,
+  local load, write, view, cancel = level(token, flow, full)
 
-    fit = function(debt, _, calls, cost)
-      local most = (full + wait - debt) / (cost * token)
-      if cost > burst or most < 1 then
-        return 0
-      end
-      return most < calls and most - most % 1 or calls
-    end,
+  local function fit(debt, _, calls, cost)
+    local most = (full + wait - debt) / (cost * token)
+    if cost > burst or most < 1 then
+      return 0
+    end
+    return most < calls and most - most % 1 or calls
+  end
 
-    save = function(key, debt, time, units)
-      return save(key, debt + units * token, time)
-    end,
+  local function save(key, debt, time, units)
+    return write(key, debt + units * token, time)
+  end
 
-    view = view,
-
+  return load, fit, save, view, {
     cancel = function(key, debt, time, cost, marked_debt, marked_time)
       return cancel(key, debt, time, cost * token, full, marked_debt, marked_time)
     end,

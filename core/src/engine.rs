@@ -284,9 +284,9 @@ impl Redis {
             this.denied.saw(op, &parts, None);
             return done(lane.outage.decide(op, &parts, None));
         }
-        let (own, redis) = (parts.clone(), Arc::clone(this));
-        let finish = move |reply: std::result::Result<Reply, Lost>| {
-            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
+        let redis = Arc::clone(this);
+        let finish = move |reply: std::result::Result<Reply, Lost>, parts: &[OwnedPart]| {
+            let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
             done(match reply {
                 Ok(Reply { outcome, turn }) => {
                     let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);

@@ -75,7 +75,7 @@ struct Call {
 }
 
 /// A limit, a key and a cost, and where the turn is.
-type Turn = (Arc<Plan>, Box<[u8]>, u64, SmallVec<[Mark; 1]>);
+type Turn = (Arc<Plan>, Arc<[u8]>, u64, SmallVec<[Mark; 1]>);
 
 struct Generator {
     random: SmallRng,
@@ -83,7 +83,7 @@ struct Generator {
     plans: Vec<Arc<Plan>>,
     /// Turns that wait: who took them and where they are.
     turns: Vec<Turn>,
-    holders: Vec<(Arc<Plan>, Box<[u8]>, u64)>,
+    holders: Vec<(Arc<Plan>, Arc<[u8]>, u64)>,
 }
 
 impl Generator {

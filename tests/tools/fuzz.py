@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/tools/fuzz.py 600             each target for ten minutes
     .venv/bin/python tests/tools/fuzz.py 60 url reply    only some
-    .venv/bin/python tests/tools/fuzz.py 600 --keep      adds to the corpus the inputs that reached something new
+    .venv/bin/python tests/tools/fuzz.py 600 --keep      adds to the corpus what reached something new
 
 It starts from the inputs that are kept in tests/fuzz/corpus, and leaves what makes a target fail in
 tests/fuzz/artifacts. It needs no more than the stable toolchain; what is fuzzed is compiled with a

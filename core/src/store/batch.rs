@@ -5,10 +5,11 @@
 //! kept for each key, so the answers are those that calls one after the other would have got.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use redis::{Pipeline, Value};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
@@ -43,7 +44,8 @@ impl From<String> for Lost {
     }
 }
 
-pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>) + Send>;
+/// Hears once what came of a call, and of which.
+pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>, &[OwnedPart]) + Send>;
 
 /// One call on its way.
 pub(crate) struct Job {
@@ -126,7 +128,7 @@ impl Job {
     pub(crate) fn finish(&mut self, reply: Result<Reply, Lost>) {
         self.queued = None;
         if let Some(finish) = self.finish.take() {
-            finish(reply);
+            finish(reply, &self.parts);
         }
     }
 }
@@ -201,6 +203,27 @@ impl Queue {
             job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
         }
         None
+    }
+
+    /// Puts what has to be done before all that waits in front of it.
+    pub(crate) fn push_first(&self, first: Vec<Job>) {
+        let mut jobs = self.lock();
+        if self.closed.load(Ordering::Acquire) {
+            drop(jobs);
+            return fail(first, &Lost("the connection was given up".into()));
+        }
+        let was_empty = jobs.is_empty();
+        // The first deadline stays the earliest.
+        let deadline = jobs.front().map(|job| job.deadline);
+        for mut job in first.into_iter().rev() {
+            self.unanswered.fetch_add(1, Ordering::AcqRel);
+            job.queued = Some(Queued(Arc::clone(&self.unanswered)));
+            job.deadline = deadline.map_or(job.deadline, |deadline| deadline.min(job.deadline));
+            jobs.push_front(job);
+        }
+        if was_empty && !jobs.is_empty() {
+            self.arrived.notify_one();
+        }
     }
 
     /// Nobody serves it any more: answers all calls as lost, also those that come later.
@@ -313,8 +336,8 @@ impl Batch {
     ) -> Batch {
         latest_turn_first(&mut jobs);
         let mut runs: Vec<Run> = Vec::new();
-        let mut places: Places<'_> = HashMap::with_capacity(jobs.len());
-        let mut open: HashMap<(*const Plan, Op, u16), usize> = HashMap::new();
+        let mut places: Places<'_> = HashMap::with_capacity_and_hasher(jobs.len(), Default::default());
+        let mut open: HashMap<(*const Plan, Op, u16), usize> = HashMap::default();
         for (index, job) in jobs.iter().enumerate() {
             let slot = if in_cluster { job.slot() } else { 0 };
             let kind = (Arc::as_ptr(&job.parts[0].plan), job.op, slot);
@@ -509,7 +532,7 @@ mod tests {
 
     fn job(plan: &Arc<Plan>, op: Op, mark: [u64; 2]) -> Job {
         let part = OwnedPart { plan: Arc::clone(plan), key: (*b"k").into(), cost: 1, marks: smallvec![mark] };
-        Job::new(op, smallvec![part], Instant::now(), Box::new(|_| {}))
+        Job::new(op, smallvec![part], Instant::now(), Box::new(|_, _| {}))
     }
 
     fn plan(spec: crate::Spec) -> Arc<Plan> {

@@ -484,8 +484,8 @@ const UNFIT: [&str; 9] =
 /// About how many microseconds an entry on these limits takes Redis, as measured in runs of many.
 fn weight(plan: &Plan) -> u64 {
     let of_rule = |rule: &Rule| match rule.algorithm {
-        Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket | Algorithm::FixedWindow => 4,
-        Algorithm::SlidingWindow => 5 + rule.buckets / 2,
+        Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket | Algorithm::FixedWindow => 2,
+        Algorithm::SlidingWindow => 2 + rule.buckets / 5,
         Algorithm::SlidingLog | Algorithm::Concurrency => 10,
     };
     plan.spec.rules.iter().map(of_rule).sum()

@@ -65,7 +65,7 @@ def anchors(text: str) -> set[str]:
 
 
 def relinked(text: str, place: str, page: str, repository: str) -> str:
-    """The text of a file at `place`, on a page of the book: links to files outside docs/ lead to the repository."""
+    """The text of a file at `place`, on a page of the book: links out of docs/ lead to the repository."""
 
     def link(match: re.Match[str]) -> str:
         target = match[2]

@@ -115,11 +115,13 @@ impl Engine {
     }
 
     fn connect(&self) -> Result<Redis> {
-        let Config { target, prefix, timeout, max_keys, clock, deny_cache, .. } = self.config.clone();
+        let Config { target, prefix, timeout, max_keys, max_waiting, clock, deny_cache, .. } =
+            self.config.clone();
         let denied = DenyCache::new(deny_cache, max_keys, clock.clone());
         let membership = Arc::new(Membership::new(&prefix));
         let events = Arc::clone(self.events());
-        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership, events })?;
+        let routes =
+            Routes::open(&target, Settings { timeout, max_keys, max_waiting, clock, membership, events })?;
         Ok(Redis { routes, denied, timeout })
     }
 

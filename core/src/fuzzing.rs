@@ -46,6 +46,7 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluste
         on_outage: OnOutage::Raise,
         deny_cache: std::time::Duration::ZERO,
         max_keys: 64,
+        max_waiting: 100_000,
         clock: Clock::Manual(ManualClock::default()),
         on_event: None,
     });

@@ -62,6 +62,7 @@ fn engine(url: &str, prefix: &str, clock: &ManualClock) -> Engine {
         on_outage: OnOutage::Raise,
         deny_cache: Duration::ZERO,
         max_keys: 1_000_000,
+        max_waiting: 100_000,
         clock: Clock::Manual(clock.clone()),
         on_event: None,
     };

@@ -23,8 +23,6 @@ use crate::spec::{Algorithm, Rule};
 /// Microseconds for which one run may hold Redis, by the estimates of [`weight`]: so many that a
 /// run pays, so few that nobody else waits long.
 const MAX_WEIGHT: u64 = 100;
-/// Calls that may wait; more are answered as lost.
-const MAX_WAITING: usize = 100_000;
 /// Calls of one batch.
 const MAX_BATCH: usize = 4_096;
 
@@ -160,8 +158,9 @@ impl Drop for Job {
 }
 
 /// The calls that wait for the next round trip, in order of arrival.
-#[derive(Default)]
 pub(crate) struct Queue {
+    /// More are answered as lost.
+    max_waiting: usize,
     jobs: Mutex<VecDeque<Job>>,
     closed: AtomicBool,
     arrived: Notify,
@@ -169,6 +168,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    pub(crate) fn new(max_waiting: usize) -> Queue {
+        Queue {
+            max_waiting,
+            jobs: Mutex::default(),
+            closed: AtomicBool::new(false),
+            arrived: Notify::new(),
+            unanswered: Arc::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,14 +202,14 @@ impl Queue {
             drop(jobs);
             job.queued = None;
             return Some(job);
-        } else if jobs.len() < MAX_WAITING {
+        } else if jobs.len() < self.max_waiting {
             jobs.push_back(job);
             if jobs.len() == 1 {
                 self.arrived.notify_one();
             }
         } else {
             drop(jobs);
-            job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
+            job.finish(Err(Lost(format!("{} calls wait already (max_waiting)", self.max_waiting).into())));
         }
         None
     }

@@ -203,6 +203,11 @@ export interface LimiterOptions {
    * where there is none.
    */
   maxKeys?: number
+  /**
+   * How many calls of this process may wait for one server's answer, a whole number from 64 to 2^32;
+   * 100,000 unless said. More are decided here at once, as `onOutage` says.
+   */
+  maxWaiting?: number
   /** A clock that is moved by hand, for tests. */
   clock?: ManualClock
   /**

@@ -3,19 +3,19 @@
 std = "lua51"
 read_globals = { "redis", "struct", "KEYS", "ARGV" }
 max_line_length = 120
-files["common.lua"] = { ignore = { "211" } }
-local shared = { "floor", "ceil", "min", "max", "EXACT", "muldiv", "lifetime" }
+files["common.lua"] = { ignore = { "211", "311" } }
+local shared = {
+  "floor", "ceil", "min", "max", "call", "to_bytes", "from_bytes", "EXACT", "now", "muldiv", "lifetime",
+}
 for _, name in ipairs({ "bucket", "arrival", "slices", "log" }) do
   files[name .. ".lua"] = { ignore = { "211" }, read_globals = shared }
 end
 local rule = {
   globals = { "rules" },
   read_globals = {
-    "load_level", "save_level", "view_level", "debt_without",
-    "span", "add_span", "longer", "save_arrival", "load_arrival",
-    "slice_at", "slice_start", "shifted", "total", "save_slices",
-    "entry_at", "search_log", "push_entry", "log_at", "log_used", "begin_log", "expire_log", "give_back",
-    "floor", "ceil", "min", "max", "EXACT", "muldiv", "lifetime",
+    "level", "longer", "add_span", "arrival", "slice_at", "slice_start", "shifted", "total", "newest_used",
+    "ENTRY", "entry_at", "search_log", "push_entry", "log_at", "log_used", "begin_log", "expire_log", "give_back",
+    unpack(shared),
   },
 }
 for _, name in ipairs({

@@ -1,70 +1,73 @@
 -- What gcra works with: spans of time as whole microseconds and a fraction in units of 1/flow,
 -- and how an arrival time is stored. Rust has 128-bit numbers instead.
 
--- How long it takes to earn so many tokens.
-local function span(tokens, p)
-  return muldiv(tokens, p[1], p[2])
+local function longer(whole, fraction, most, most_fraction)
+  return whole > most or (whole == most and fraction > most_fraction)
 end
 
 -- The sum, or with sign -1 the difference, floored at zero.
-local function add_span(whole, fraction, sign, more, more_fraction, p)
+local function add_span(whole, fraction, sign, more, more_fraction, flow)
   whole, fraction = whole + sign * more, fraction + sign * more_fraction
-  local carry = floor(fraction / p[2])
-  whole, fraction = whole + carry, fraction - carry * p[2]
+  if fraction >= flow then
+    whole, fraction = whole + 1, fraction - flow
+  elseif fraction < 0 then
+    whole, fraction = whole - 1, fraction + flow
+  end
   if whole < 0 then
     return 0, 0
   end
   return whole, fraction
 end
 
-local function longer(whole, fraction, most, most_fraction)
-  return whole > most or (whole == most and fraction > most_fraction)
-end
-
-local function save_arrival(key, whole, fraction, now, p)
-  if whole == 0 and fraction == 0 then
-    redis.call('DEL', key)
-    return 0, 0
-  end
-  local packed = struct.pack('>I7', now + whole)
-  if fraction > 0 then
-    packed = packed .. struct.pack('>I4I4', fraction, p[2])
-  end
-  if longer(whole, fraction, span(p[3], p)) then
-    packed = packed .. struct.pack('>I7', now)
-  end
-  redis.call('SET', key, packed, 'PX', lifetime(whole + (fraction > 0 and 1 or 0)))
-  return whole, fraction
-end
-
--- How far the arrival time is ahead of now. A clock that stepped back by more than a full refill is
--- settled for good.
-local function load_arrival(key, now, p)
-  local packed = redis.call('GET', key)
-  if not packed then
-    return 0, 0
-  end
-  local time, fraction, flow, written = struct.unpack('>I7', packed), 0, p[2], nil
-  if #packed > 14 then
-    fraction, flow = struct.unpack('>I4I4', packed, 8)
-  end
-  if #packed % 8 == 6 then
-    written = struct.unpack('>I7', packed, #packed - 6)
-  end
-  if flow ~= p[2] then
-    local scaled, rest = muldiv(fraction, p[2], flow)
-    scaled = scaled + (rest > 0 and 1 or 0)
-    time, fraction = time + floor(scaled / p[2]), scaled % p[2]
-  end
-  local full, full_fraction = span(p[3], p)
+-- How to load and write an arrival time that is ahead of now by `full` at most, unless somebody waits.
+local function arrival(flow, full, full_fraction)
   local refill = full + (full_fraction > 0 and 1 or 0)
-  if written and written > now + refill then
-    return save_arrival(key, time - written, fraction, now, p)
-  elseif not written and time > now + 2 * refill then
-    return save_arrival(key, full, full_fraction, now, p)
+
+  local function write(key, whole, fraction)
+    if whole == 0 and fraction == 0 then
+      call('DEL', key)
+      return 0, 0
+    end
+    local packed = to_bytes('>I7', now + whole)
+    if fraction > 0 then
+      packed = packed .. to_bytes('>I4I4', fraction, flow)
+    end
+    if longer(whole, fraction, full, full_fraction) then
+      packed = packed .. to_bytes('>I7', now)
+    end
+    call('SET', key, packed, 'PX', lifetime(whole + (fraction > 0 and 1 or 0)))
+    return whole, fraction
   end
-  if time < now then
-    return 0, 0
+
+  -- How far the arrival time is ahead of now. A clock that stepped back by more than a full refill
+  -- is settled for good.
+  local function load(key)
+    local packed = call('GET', key)
+    if not packed then
+      return 0, 0
+    end
+    local time, fraction, written = from_bytes('>I7', packed), 0, nil
+    if #packed > 14 then
+      local unit
+      fraction, unit = from_bytes('>I4I4', packed, 8)
+      if unit ~= flow then
+        local scaled, rest = muldiv(fraction, flow, unit)
+        scaled = scaled + (rest > 0 and 1 or 0)
+        time, fraction = time + floor(scaled / flow), scaled % flow
+      end
+    end
+    if #packed % 8 == 6 then
+      written = from_bytes('>I7', packed, #packed - 6)
+    end
+    if written and written > now + refill then
+      return write(key, time - written, fraction)
+    elseif not written and time > now + 2 * refill then
+      return write(key, full, full_fraction)
+    elseif time < now then
+      return 0, 0
+    end
+    return time - now, fraction
   end
-  return time - now, fraction
+
+  return load, write
 end

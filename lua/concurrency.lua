@@ -1,5 +1,5 @@
 -- Concurrency: at most N permits held at a time; a holder that dies is freed after `ttl`.
--- Twin of core/src/algorithm/concurrency.rs. p: permits, ttl.
+-- Twin of core/src/algorithm/concurrency.rs.
 -- State: a sorted set of holders by deadline. Loaded: how many are live, and the last deadline.
 
 local function score(time, open)
@@ -7,68 +7,73 @@ local function score(time, open)
 end
 
 -- Whether a holder still holds; then who has run out is dropped, as something will change.
-local function holds(key, now, holder)
-  local deadline = redis.call('ZSCORE', key, holder)
+local function holds(key, holder)
+  local deadline = call('ZSCORE', key, holder)
   if not deadline or tonumber(deadline) <= now then
     return false
   end
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', score(now))
+  call('ZREMRANGEBYSCORE', key, '-inf', score(now))
   return true
 end
 
-rules['concurrency'] = {
-  load = function(key, now, p)
-    local last = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]
+rules['concurrency'] = function(permits, ttl)
+  local longest = now + ttl
+
+  local function prolong(key, holder)
+    call('ZADD', key, score(longest), holder)
+    call('PEXPIRE', key, lifetime(ttl))
+  end
+
+  local function load(key)
+    local last = call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]
     if not last then
       return 0, now
     end
-    local longest = now + p[2]
     if tonumber(last) > longest then
       -- Deadlines further ahead than a ttl come from a clock that stepped back.
-      for _, holder in ipairs(redis.call('ZRANGEBYSCORE', key, score(longest, true), '+inf')) do
-        redis.call('ZADD', key, score(longest), holder)
+      for _, holder in ipairs(call('ZRANGEBYSCORE', key, score(longest, true), '+inf')) do
+        prolong(key, holder)
       end
-      redis.call('PEXPIRE', key, lifetime(p[2]))
       last = longest
     end
-    return redis.call('ZCOUNT', key, score(now, true), '+inf'), tonumber(last)
-  end,
+    return call('ZCOUNT', key, score(now, true), '+inf'), tonumber(last)
+  end
 
-  fit = function(live, _, _, p, calls, cost)
-    return min(calls, floor(max(0, p[1] - live) / cost))
-  end,
+  local function fit(live, _, calls, cost)
+    return min(calls, floor(max(0, permits - live) / cost))
+  end
 
-  save = function(key, live, _, now, p, _, holder)
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', score(now))
-    redis.call('ZADD', key, score(now + p[2]), holder)
-    redis.call('PEXPIRE', key, lifetime(p[2]))
-    return live + 1, now + p[2]
-  end,
+  local function save(key, live, _, _, holder)
+    call('ZREMRANGEBYSCORE', key, '-inf', score(now))
+    prolong(key, holder)
+    return live + 1, longest
+  end
 
-  view = function(live, last, now, p, _, key)
+  local function view(live, last, _, key)
     if live == 0 then
-      return p[1], 0, 0
+      return permits, 0, 0
     end
     -- More than the first where a changed spec lowered their number.
-    local skip = max(0, live - p[1])
-    local next = redis.call('ZRANGEBYSCORE', key, score(now, true), '+inf', 'WITHSCORES', 'LIMIT', skip, 1)
-    return max(0, p[1] - live), next[2] - now, last - now
-  end,
+    local skip = max(0, live - permits)
+    local next = call('ZRANGEBYSCORE', key, score(now, true), '+inf', 'WITHSCORES', 'LIMIT', skip, 1)
+    return max(0, permits - live), next[2] - now, last - now
+  end
 
-  renew = function(key, now, p, holder)
-    if not holds(key, now, holder) then
+  local function renew(key, holder)
+    if not holds(key, holder) then
       return 0
     end
-    redis.call('ZADD', key, score(now + p[2]), holder)
-    redis.call('PEXPIRE', key, lifetime(p[2]))
+    prolong(key, holder)
     return 1
-  end,
+  end
 
-  release = function(key, now, _, holder)
-    if not holds(key, now, holder) then
+  local function release(key, holder)
+    if not holds(key, holder) then
       return 0
     end
-    redis.call('ZREM', key, holder)
+    call('ZREM', key, holder)
     return 1
-  end,
-}
+  end
+
+  return load, fit, save, view, { renew = renew, release = release }
+end

@@ -1,31 +1,25 @@
 -- Leaky bucket as a queue: admits at a constant pace, up to `queue` units wait.
--- Twin of core/src/algorithm/leaky_bucket.rs. p: token, flow, queue, wait (in units).
+-- Twin of core/src/algorithm/leaky_bucket.rs; `wait` is in units.
 -- State: debt, the units of slots that are taken and have not gone by, and its time.
 
-rules['leaky-bucket'] = {
-  load = function(key, now, p)
-    return load_level(key, now, p[1], p[2], (p[3] + 1) * p[1])
-  end,
+rules['leaky-bucket'] = function(token, flow, queue, wait)
+  local load, write, view, cancel = level(token, flow, (queue + 1) * token)
 
-  fit = function(debt, _, _, p, calls, cost)
-    if cost > p[3] + 1 then
+  local function fit(debt, _, calls, cost)
+    local room = min(wait, (queue - cost + 1) * token) - debt
+    if cost > queue + 1 or room < 0 then
       return 0
     end
-    local room = min(p[4], (p[3] - cost + 1) * p[1]) - debt
-    return room < 0 and 0 or min(calls, floor(room / (cost * p[1])) + 1)
-  end,
+    return min(calls, floor(room / (cost * token)) + 1)
+  end
 
-  save = function(key, debt, time, now, p, units)
-    return save_level(key, debt + units * p[1], time, now, p[1], p[2])
-  end,
+  local function save(key, debt, time, units)
+    return write(key, debt + units * token, time)
+  end
 
-  view = view_level,
-
-  cancel = function(key, debt, time, now, p, cost, marked_debt, marked_time)
-    local left = debt_without(debt, time, p[2], cost * p[1], cost * p[1], marked_debt, marked_time)
-    if left == debt then
-      return debt, time
-    end
-    return save_level(key, left, time, now, p[1], p[2])
-  end,
-}
+  return load, fit, save, view, {
+    cancel = function(key, debt, time, cost, marked_debt, marked_time)
+      return cancel(key, debt, time, cost * token, cost * token, marked_debt, marked_time)
+    end,
+  }
+end

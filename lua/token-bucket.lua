@@ -1,30 +1,26 @@
 -- Token bucket: admits while tokens are left, refills continuously.
--- Twin of core/src/algorithm/token_bucket.rs. p: token, flow, burst, wait (in units).
+-- Twin of core/src/algorithm/token_bucket.rs; `wait` is in units.
 -- State: debt, the units taken and not refilled yet, and the time it counts from.
 
-rules['token-bucket'] = {
-  load = function(key, now, p)
-    return load_level(key, now, p[1], p[2], p[3] * p[1])
-  end,
+rules['token-bucket'] = function(token, flow, burst, wait)
+  local full = burst * token
+  local load, write, view, cancel = level(token, flow, full)
 
-  fit = function(debt, _, _, p, calls, cost)
-    if cost > p[3] then
+  local function fit(debt, _, calls, cost)
+    local most = (full + wait - debt) / (cost * token)
+    if cost > burst or most < 1 then
       return 0
     end
-    return min(calls, floor(max(0, p[3] * p[1] + p[4] - debt) / (cost * p[1])))
-  end,
+    return most < calls and most - most % 1 or calls
+  end
 
-  save = function(key, debt, time, now, p, units)
-    return save_level(key, debt + units * p[1], time, now, p[1], p[2])
-  end,
+  local function save(key, debt, time, units)
+    return write(key, debt + units * token, time)
+  end
 
-  view = view_level,
-
-  cancel = function(key, debt, time, now, p, cost, marked_debt, marked_time)
-    local left = debt_without(debt, time, p[2], cost * p[1], p[3] * p[1], marked_debt, marked_time)
-    if left == debt then
-      return debt, time
-    end
-    return save_level(key, left, time, now, p[1], p[2])
-  end,
-}
+  return load, fit, save, view, {
+    cancel = function(key, debt, time, cost, marked_debt, marked_time)
+      return cancel(key, debt, time, cost * token, full, marked_debt, marked_time)
+    end,
+  }
+end

@@ -360,6 +360,11 @@ typedef struct sg_options {
      * What `on_event` gets with each event. It must be there until the limiter is closed.
      */
     void *user_data;
+    /**
+     * How many calls of this process may wait for one server's answer: 64 to 2^32. More are decided
+     * here at once, as `on_outage` says. -1 is not set: 100,000.
+     */
+    int64_t max_waiting;
 } sg_options;
 
 /**

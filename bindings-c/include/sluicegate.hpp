@@ -175,6 +175,7 @@ struct Options {
     std::optional<Duration> timeout = std::nullopt;
     std::optional<Duration> deny_cache = std::nullopt;
     std::optional<std::int64_t> max_keys = std::nullopt;
+    std::optional<std::int64_t> max_waiting = std::nullopt;
     std::optional<sg_on_outage> on_outage = std::nullopt;
     const ManualClock *clock = nullptr;
     /**
@@ -330,6 +331,7 @@ public:
         set.timeout_us = detail::given(options.timeout);
         set.deny_cache_us = detail::given(options.deny_cache);
         set.max_keys = detail::given(options.max_keys);
+        set.max_waiting = detail::given(options.max_waiting);
         if (options.on_outage) set.on_outage = *options.on_outage;
         if (options.clock != nullptr) set.clock = options.clock->get();
         std::unique_ptr<detail::Listener> listener;

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
-use sluicegate::argument::{duration_from_micros, max_keys_from_int};
+use sluicegate::argument::{bound_from_int, duration_from_micros};
 use sluicegate::{Builder, Error, ErrorKind, OnOutage, Result};
 
 use crate::clock::sg_manual_clock;
@@ -58,6 +58,9 @@ pub struct sg_options {
     pub on_event: sg_event_callback,
     /// What `on_event` gets with each event. It must be there until the limiter is closed.
     pub user_data: *mut c_void,
+    /// How many calls of this process may wait for one server's answer: 64 to 2^32. More are decided
+    /// here at once, as `on_outage` says. -1 is not set: 100,000.
+    pub max_waiting: i64,
 }
 
 const NOTHING_SET: sg_options = sg_options {
@@ -70,6 +73,7 @@ const NOTHING_SET: sg_options = sg_options {
     clock: ptr::null(),
     on_event: None,
     user_data: ptr::null_mut(),
+    max_waiting: UNSET,
 };
 
 /// The sizes that the struct has had: a caller has one of them, and what is beyond is not its own.
@@ -148,7 +152,10 @@ impl sg_options {
             builder = builder.deny_cache(duration_from_micros("deny_cache_us", self.deny_cache_us)?);
         }
         if self.max_keys != UNSET {
-            builder = builder.max_keys(max_keys_from_int(self.max_keys.into())?);
+            builder = builder.max_keys(bound_from_int("max_keys", self.max_keys.into())?);
+        }
+        if self.max_waiting != UNSET {
+            builder = builder.max_waiting(bound_from_int("max_waiting", self.max_waiting.into())?);
         }
         if i64::from(self.on_outage) != UNSET {
             builder = builder.on_outage(on_outage(self.on_outage)?);

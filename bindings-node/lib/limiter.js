@@ -21,6 +21,7 @@ class Limiter {
       'onOutage',
       'denyCacheMs',
       'maxKeys',
+      'maxWaiting',
       'clock',
       'onEvent',
     )

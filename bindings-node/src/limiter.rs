@@ -88,7 +88,10 @@ impl Limiter {
             builder = builder.deny_cache(longest);
         }
         if let Some(keys) = convert::number("maxKeys", &option("maxKeys")?)? {
-            builder = builder.max_keys(configured(argument::max_keys_from_float(keys))?);
+            builder = builder.max_keys(configured(argument::bound_from_float("max_keys", keys))?);
+        }
+        if let Some(calls) = convert::number("maxWaiting", &option("maxWaiting")?)? {
+            builder = builder.max_waiting(configured(argument::bound_from_float("max_waiting", calls))?);
         }
         if let Some(clock) = clock {
             builder = builder.clock(&clock.core);

@@ -201,6 +201,7 @@ describe('limiters and clocks', () => {
       [{ denyCacheMs: -1 }, 'CONFIG', /denyCacheMs must be/],
       [{ maxKeys: 1.5 }, 'CONFIG', /max_keys must be/],
       [{ maxKeys: -1 }, 'CONFIG', /max_keys must be/],
+      [{ maxWaiting: 63 }, 'CONFIG', /max_waiting must be/],
       [{ maxKeys: Number.NaN }, 'CONFIG', /max_keys must be/],
       [{ prefix: '' }, 'CONFIG', /prefix/],
       [{ prefix: 'a{b' }, 'CONFIG', /prefix/],

@@ -9,7 +9,7 @@ use sluicegate as core;
 use sluicegate::{ErrorKind, argument};
 
 use crate::clock::ManualClock;
-use crate::error::{self, IntoPyResult};
+use crate::error;
 
 /// Text that came as a `str`.
 pub(crate) struct Text<'a>(pub(crate) &'a str);
@@ -121,19 +121,18 @@ pub(crate) fn wrong_type(expected: &str, got: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("{expected}, not {got}"))
 }
 
-/// The bound of a table of keys.
-pub(crate) struct Keys(usize);
+/// An option that is a whole number.
+pub(crate) struct Whole(i128);
 
-impl<'py> FromPyObject<'_, 'py> for Keys {
+impl<'py> FromPyObject<'_, 'py> for Whole {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let number = match object.extract::<i128>() {
-            Ok(number) => number,
-            Err(failed) if failed.is_instance_of::<PyOverflowError>(object.py()) => i128::MAX,
-            Err(_) => return Err(wrong_type("max_keys must be int", &object)),
-        };
-        argument::max_keys_from_int(number).map(Keys).into_py(object.py())
+        match object.extract::<i128>() {
+            Ok(number) => Ok(Whole(number)),
+            Err(failed) if failed.is_instance_of::<PyOverflowError>(object.py()) => Ok(Whole(i128::MAX)),
+            Err(_) => Err(wrong_type("a bound must be int", &object)),
+        }
     }
 }
 
@@ -144,7 +143,8 @@ pub(crate) struct Options<'a> {
     pub(crate) timeout: Option<Seconds>,
     pub(crate) on_outage: Option<Text<'a>>,
     pub(crate) deny_cache: Option<Seconds>,
-    pub(crate) max_keys: Option<Keys>,
+    pub(crate) max_keys: Option<Whole>,
+    pub(crate) max_waiting: Option<Whole>,
     pub(crate) clock: Option<PyRef<'a, ManualClock>>,
 }
 
@@ -165,8 +165,11 @@ impl Options<'_> {
         if let Some(deny_cache) = self.deny_cache {
             builder = builder.deny_cache(deny_cache.option("deny_cache")?);
         }
-        if let Some(Keys(max_keys)) = self.max_keys {
-            builder = builder.max_keys(max_keys);
+        if let Some(Whole(max_keys)) = self.max_keys {
+            builder = builder.max_keys(argument::bound_from_int("max_keys", max_keys)?);
+        }
+        if let Some(Whole(max_waiting)) = self.max_waiting {
+            builder = builder.max_waiting(argument::bound_from_int("max_waiting", max_waiting)?);
         }
         if let Some(clock) = self.clock {
             builder = builder.clock(&clock.0);

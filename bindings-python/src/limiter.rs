@@ -9,7 +9,7 @@ use sluicegate as core;
 use sluicegate::{Answer, Call, Submitted};
 
 use crate::answer::{Decision, Status, to_py};
-use crate::argument::{Cost, Key, Keys, Options, Seconds, Text, entries, limit, longest, wrong_type};
+use crate::argument::{Cost, Key, Options, Seconds, Text, Whole, entries, limit, longest, wrong_type};
 use crate::clock::ManualClock;
 use crate::error::{IntoPyResult, guard};
 use crate::http::{self, Decisions};
@@ -51,6 +51,8 @@ fn wait(py: Python<'_>, submit: impl FnOnce() -> Submitted + Send) -> PyResult<A
 /// deny_cache: how many seconds at most a refusal is remembered, 0 (off) to 60; 0.1 unless said.
 /// max_keys: the bound of each table of keys that this process keeps, 64 to 2**32; 1,000,000
 ///     unless said.
+/// max_waiting: how many calls of this process may wait for one server's answer, 64 to 2**32; 100,000
+///     unless said. More are decided here at once, as ``on_outage`` says.
 /// clock: a ``ManualClock``, for tests.
 ///
 /// What changes goes to the logger ``sluicegate`` of ``logging``: warnings when the store is away and
@@ -72,7 +74,7 @@ fn core_limit(object: &Bound<'_, PyAny>) -> PyResult<core::Limit> {
 impl Limiter {
     #[new]
     #[pyo3(signature = (url=None, *, prefix=None, timeout=None, on_outage=None, deny_cache=None,
-                        max_keys=None, clock=None))]
+                        max_keys=None, max_waiting=None, clock=None))]
     #[expect(clippy::too_many_arguments, reason = "the options, by keyword")]
     fn new(
         py: Python<'_>,
@@ -81,10 +83,11 @@ impl Limiter {
         timeout: Option<Seconds>,
         on_outage: Option<Text<'_>>,
         deny_cache: Option<Seconds>,
-        max_keys: Option<Keys>,
+        max_keys: Option<Whole>,
+        max_waiting: Option<Whole>,
         clock: Option<PyRef<'_, ManualClock>>,
     ) -> PyResult<Self> {
-        let options = Options { url, prefix, timeout, on_outage, deny_cache, max_keys, clock };
+        let options = Options { url, prefix, timeout, on_outage, deny_cache, max_keys, max_waiting, clock };
         guard(py, || options.open(core::Limiter::builder()).map(Limiter).into_py(py))
     }
 

@@ -134,6 +134,8 @@ def test_waits(limiter: Limiter, limit: Limit, wait: float) -> None:
         {"max_keys": 0},
         {"max_keys": -1},
         {"max_keys": 2**100},
+        {"max_waiting": 63},
+        {"max_waiting": 2**100},
         {"on_outage": "panic"},
         {"on_outage": ""},
     ],
@@ -145,7 +147,7 @@ def test_options(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"url": 1}, {"timeout": "1"}, {"max_keys": 1.5}, {"clock": 5}, {"on_outage": 1}, {"speed": 1}]
+    "options", [{"url": 1}, {"timeout": "1"}, {"max_keys": 1.5}, {"max_waiting": "64"}, {"clock": 5}, {"on_outage": 1}, {"speed": 1}]
 )
 def test_types_of_options(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError):

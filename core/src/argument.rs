@@ -107,22 +107,22 @@ pub fn time_from_millis(name: &str, value: f64) -> Result<Duration> {
     time_from_float(name, value, "milliseconds", 1e3)
 }
 
-/// The option `max_keys` from a signed whole number.
-pub fn max_keys_from_int(value: i128) -> Result<usize> {
+/// The option `name`, a bound such as `max_keys` or `max_waiting`, from a signed whole number.
+pub fn bound_from_int(name: &str, value: i128) -> Result<usize> {
     const MOST: i128 = 1 << 32;
     match usize::try_from(value) {
-        Ok(max_keys) if (64..=MOST).contains(&value) => Ok(max_keys),
-        _ => Err(Error::config(format!("max_keys must be 64 to {MOST}, got {value}"))),
+        Ok(bound) if (64..=MOST).contains(&value) => Ok(bound),
+        _ => Err(Error::config(format!("{name} must be 64 to {MOST}, got {value}"))),
     }
 }
 
-/// The option `max_keys` from a floating-point number, as in JavaScript.
-pub fn max_keys_from_float(value: f64) -> Result<usize> {
+/// The option `name`, a bound, from a floating-point number, as in JavaScript.
+pub fn bound_from_float(name: &str, value: f64) -> Result<usize> {
     // Every whole number up to the largest allowed has a double; what saturates is out of range.
     if value.fract() == 0.0 {
-        max_keys_from_int(value as i128)
+        bound_from_int(name, value as i128)
     } else {
-        Err(Error::config(format!("max_keys must be a whole number, got {value}")))
+        Err(Error::config(format!("{name} must be a whole number, got {value}")))
     }
 }
 
@@ -176,13 +176,13 @@ mod tests {
         for bad in [-1.0, f64::NAN, f64::INFINITY, 1e14] {
             assert!(time_from_millis("ms", bad).unwrap_err().message().starts_with("ms"), "{bad}");
         }
-        assert_eq!(max_keys_from_int(64).unwrap(), 64);
-        assert_eq!(max_keys_from_float(64.0).unwrap(), 64);
+        assert_eq!(bound_from_int("max_keys", 64).unwrap(), 64);
+        assert_eq!(bound_from_float("max_keys", 64.0).unwrap(), 64);
         for bad in [-1.0, 64.5, f64::NAN, f64::INFINITY, 1e300] {
-            assert!(max_keys_from_float(bad).is_err(), "{bad}");
+            assert!(bound_from_float("max_keys", bad).is_err(), "{bad}");
         }
         for bad in [-1, 63, (1 << 32) + 1] {
-            assert!(max_keys_from_int(bad).is_err(), "{bad}");
+            assert!(bound_from_int("max_keys", bad).is_err(), "{bad}");
         }
     }
 }

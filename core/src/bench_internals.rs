@@ -139,7 +139,7 @@ impl Calls {
         let job = |key: &String| {
             let plan = Arc::clone(&self.plan);
             let part = OwnedPart { plan, key: key.as_bytes().into(), cost: 1, marks: smallvec![] };
-            Job::new(TAKE, smallvec![part], Instant::now(), Box::new(|_| {}))
+            Job::new(TAKE, smallvec![part], Instant::now(), Box::new(|_, _| {}))
         };
         Waiting(keys.iter().map(job).collect())
     }
@@ -158,18 +158,13 @@ impl Calls {
     }
 }
 
-/// The reply that admits every call of a run on one limit, whose last arguments are a count and a cost
-/// for each of its keys.
+/// The reply that admits every call of a run on one limit with a token bucket.
 fn reply_to(command: &Cmd) -> Value {
-    let words: Vec<&[u8]> = command
-        .args_iter()
-        .filter_map(|word| if let Arg::Simple(word) = word { Some(word) } else { None })
-        .collect();
-    let number =
-        |word: &[u8]| str::from_utf8(word).ok().and_then(|word| word.parse::<i64>().ok()).unwrap_or(0);
-    let keys = usize::try_from(number(words[2])).unwrap_or(0);
-    let entries = words[words.len() - 2 * keys..].chunks(2);
-    let of_entries = entries.flat_map(|entry| [number(entry[0]), 1, 0, 0]);
+    let keys = command.args_iter().nth(2).and_then(|word| match word {
+        Arg::Simple(word) => str::from_utf8(word).ok()?.parse().ok(),
+        _ => None,
+    });
+    let of_entries = [1, 1, 0].repeat(keys.unwrap_or(0));
     Value::Array(std::iter::once(1_700_000_000_000_000).chain(of_entries).map(Value::Int).collect())
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::argument::{check_duration, max_keys_from_int};
+use crate::argument::{bound_from_int, check_duration};
 use crate::clock::{Clock, ManualClock};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result, quote};
@@ -24,6 +24,7 @@ pub struct Builder {
     on_outage: OnOutage,
     deny_cache: Duration,
     max_keys: usize,
+    max_waiting: usize,
     clock: Clock,
     on_event: Option<OnEvent>,
 }
@@ -37,6 +38,7 @@ pub(crate) struct Config {
     pub(crate) on_outage: OnOutage,
     pub(crate) deny_cache: Duration,
     pub(crate) max_keys: usize,
+    pub(crate) max_waiting: usize,
     pub(crate) clock: Clock,
     pub(crate) on_event: Option<OnEvent>,
 }
@@ -50,6 +52,7 @@ impl Default for Builder {
             on_outage: OnOutage::Share,
             deny_cache: Duration::from_millis(100),
             max_keys: 1_000_000,
+            max_waiting: 100_000,
             clock: Clock::System,
             on_event: None,
         }
@@ -98,6 +101,13 @@ impl Builder {
         self
     }
 
+    /// How many calls of this process may wait for one server's answer, 64 to 2^32; 100,000 unless
+    /// said. More are decided here at once, as [`Builder::on_outage`] says.
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = max_waiting;
+        self
+    }
+
     /// A clock that is moved by hand, for tests.
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Clock::Manual(clock.clone());
@@ -129,7 +139,8 @@ impl Builder {
             timeout,
             on_outage: self.on_outage,
             deny_cache,
-            max_keys: max_keys_from_int(self.max_keys as i128)?,
+            max_keys: bound_from_int("max_keys", self.max_keys as i128)?,
+            max_waiting: bound_from_int("max_waiting", self.max_waiting as i128)?,
             clock: self.clock,
             on_event: self.on_event,
         };
@@ -148,6 +159,7 @@ impl fmt::Debug for Builder {
             .field("on_outage", &self.on_outage)
             .field("deny_cache", &self.deny_cache)
             .field("max_keys", &self.max_keys)
+            .field("max_waiting", &self.max_waiting)
             .field("clock", &self.clock)
             .finish()
     }

@@ -115,11 +115,13 @@ impl Engine {
     }
 
     fn connect(&self) -> Result<Redis> {
-        let Config { target, prefix, timeout, max_keys, clock, deny_cache, .. } = self.config.clone();
+        let Config { target, prefix, timeout, max_keys, max_waiting, clock, deny_cache, .. } =
+            self.config.clone();
         let denied = DenyCache::new(deny_cache, max_keys, clock.clone());
         let membership = Arc::new(Membership::new(&prefix));
         let events = Arc::clone(self.events());
-        let routes = Routes::open(&target, Settings { timeout, max_keys, clock, membership, events })?;
+        let routes =
+            Routes::open(&target, Settings { timeout, max_keys, max_waiting, clock, membership, events })?;
         Ok(Redis { routes, denied, timeout })
     }
 
@@ -284,9 +286,9 @@ impl Redis {
             this.denied.saw(op, &parts, None);
             return done(lane.outage.decide(op, &parts, None));
         }
-        let (own, redis) = (parts.clone(), Arc::clone(this));
-        let finish = move |reply: std::result::Result<Reply, Lost>| {
-            let parts: SmallVec<[Part<'_>; 1]> = own.iter().map(OwnedPart::part).collect();
+        let redis = Arc::clone(this);
+        let finish = move |reply: std::result::Result<Reply, Lost>, parts: &[OwnedPart]| {
+            let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
             done(match reply {
                 Ok(Reply { outcome, turn }) => {
                     let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);

@@ -46,6 +46,7 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluste
         on_outage: OnOutage::Raise,
         deny_cache: std::time::Duration::ZERO,
         max_keys: 64,
+        max_waiting: 100_000,
         clock: Clock::Manual(ManualClock::default()),
         on_event: None,
     });
@@ -76,11 +77,11 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluste
             cost: if matches!(op, Op::Hold(_)) { 1 } else { check_cost(*cost).ok()? },
             marks: SmallVec::new(),
         };
-        let (count, own) = (Arc::clone(&answered), part.clone());
-        let finish = move |reply: std::result::Result<Reply, Lost>| {
+        let count = Arc::clone(&answered);
+        let finish = move |reply: std::result::Result<Reply, Lost>, parts: &[OwnedPart]| {
             count.fetch_add(1, Ordering::Relaxed);
             if let Ok(Reply { outcome, turn }) = reply {
-                look_at(&Answered::new(op, &[own.part()], &Whole, &outcome, turn, Source::Redis));
+                look_at(&Answered::new(op, &[parts[0].part()], &Whole, &outcome, turn, Source::Redis));
             }
         };
         Some(Job::new(op, SmallVec::from_elem(part, 1), Instant::now(), Box::new(finish)))

@@ -22,6 +22,7 @@ use crate::store::target::{Sentinels, Server};
 pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) max_keys: usize,
+    pub(crate) max_waiting: usize,
     pub(crate) clock: Clock,
     pub(crate) membership: Arc<Membership>,
     pub(crate) events: Arc<Events>,
@@ -39,11 +40,11 @@ pub(crate) struct Lane {
 impl Lane {
     /// A lane without a server: whoever holds it serves its queue.
     pub(crate) fn unserved(settings: &Settings, in_cluster: bool) -> (Lane, watch::Receiver<bool>) {
-        let Settings { timeout, max_keys, clock, membership, events } = settings.clone();
+        let Settings { timeout, max_keys, max_waiting, clock, membership, events } = settings.clone();
         let (closing, closed) = watch::channel(false);
         let lane = Lane {
             outage: Outage::new(clock.clone(), timeout, max_keys, membership, events),
-            queue: Arc::new(Queue::default()),
+            queue: Arc::new(Queue::new(max_waiting)),
             direct: Arc::new(Direct::new(timeout, clock, in_cluster)),
             doubt: Arc::new(Notify::new()),
             closing,

@@ -85,7 +85,9 @@ impl Membership {
         let arguments = [self.id.clone(), lifetime, verb.to_owned()];
         for known in [true, false] {
             let mut pipeline = Pipeline::with_capacity(1);
-            pipeline.add_command(self.program.command(known, &self.keys, &arguments));
+            let mut command = self.program.command(known, self.keys.len());
+            command.arg(&self.keys).arg(&arguments);
+            pipeline.add_command(command);
             match link.send(&pipeline).await?.into_iter().next() {
                 Some(Value::ServerError(error)) if known && error.code() == "NOSCRIPT" => {}
                 Some(Value::ServerError(error)) => return Err(error.to_string()),

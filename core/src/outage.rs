@@ -288,14 +288,16 @@ impl Outage {
         let deadline = Instant::now() + self.timeout;
         let due = debts.into_iter().filter(|debt| debt.cost > 0 && !self.shares.is_fresh(now, &debt.part()));
         due.map(|debt| {
-            let (this, owed) = (self.this.clone(), debt.clone());
+            let this = self.this.clone();
             *lock(&self.paying).entry(place(debt.state_id(), &debt.key)).or_default() += debt.cost;
-            let finish = Box::new(move |reply: std::result::Result<_, _>| {
+            let finish = Box::new(move |reply: std::result::Result<_, _>, owed: &[OwnedPart]| {
                 let Some(this) = this.upgrade() else { return };
-                if reply.is_err() {
-                    this.owe(&[owed.part()]);
+                for owed in owed {
+                    if reply.is_err() {
+                        this.owe(&[owed.part()]);
+                    }
+                    this.paid(owed);
                 }
-                this.paid(&owed);
             });
             Job::new(Op::Debit, SmallVec::from_elem(debt, 1), deadline, finish)
         })

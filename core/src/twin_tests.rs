@@ -62,6 +62,7 @@ fn engine(url: &str, prefix: &str, clock: &ManualClock) -> Engine {
         on_outage: OnOutage::Raise,
         deny_cache: Duration::ZERO,
         max_keys: 1_000_000,
+        max_waiting: 100_000,
         clock: Clock::Manual(clock.clone()),
         on_event: None,
     };
@@ -75,7 +76,7 @@ struct Call {
 }
 
 /// A limit, a key and a cost, and where the turn is.
-type Turn = (Arc<Plan>, Box<[u8]>, u64, SmallVec<[Mark; 1]>);
+type Turn = (Arc<Plan>, Arc<[u8]>, u64, SmallVec<[Mark; 1]>);
 
 struct Generator {
     random: SmallRng,
@@ -83,7 +84,7 @@ struct Generator {
     plans: Vec<Arc<Plan>>,
     /// Turns that wait: who took them and where they are.
     turns: Vec<Turn>,
-    holders: Vec<(Arc<Plan>, Box<[u8]>, u64)>,
+    holders: Vec<(Arc<Plan>, Arc<[u8]>, u64)>,
 }
 
 impl Generator {

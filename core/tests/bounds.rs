@@ -1,4 +1,5 @@
-//! A table of keys that is full: it drops what is as good as fresh, and never a key that is used up.
+//! What is bounded. A table of keys that is full drops what is as good as fresh, and never a key that is
+//! used up; calls that find no room to wait are decided here.
 //!
 //! `SLUICEGATE_SEED` repeats a run.
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use sluicegate::{Limit, Limiter, ManualClock, Permit};
+use sluicegate::{Limit, Limiter, ManualClock, Permit, Source};
 
 const SECOND: u64 = 1_000_000;
 const MAX_KEYS: usize = 64;
@@ -127,4 +128,27 @@ fn what_a_flood_took_is_there_again_after_it() {
         // Two of them may be meant for the same part of the table.
         assert!(after >= 10, "{spec}: only {after} of 20 found room");
     }
+}
+
+#[tokio::test]
+async fn calls_that_find_no_room_to_wait_are_decided_here() {
+    // Takes connections, and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let limiter =
+        Limiter::builder().url(&url).timeout(Duration::from_secs(60)).max_waiting(64).open().unwrap();
+    let limit = limiter.limit("a", "1000/s").unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let limit = limit.clone();
+        calls.spawn(async move { limit.try_acquire("k", 1).await });
+    }
+    for _ in 0..36 {
+        let decision = calls.join_next().await.unwrap().unwrap().unwrap();
+        assert_eq!((decision.allowed, decision.source), (true, Source::Outage));
+    }
+    assert_eq!(calls.len(), 64);
+    let more = tokio::time::timeout(Duration::from_millis(50), calls.join_next()).await;
+    assert!(more.is_err(), "they wait for Redis");
+    limiter.close();
 }

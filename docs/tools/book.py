@@ -64,8 +64,8 @@ def anchors(text: str) -> set[str]:
     return {slugify(heading[2], "-") for heading in headings if heading}
 
 
-def relinked(text: str, place: str, repository: str) -> str:
-    """The text of a file at `place` with its links to files outside docs/ leading to the repository."""
+def relinked(text: str, place: str, page: str, repository: str) -> str:
+    """The text of a file at `place`, on a page of the book: links out of docs/ lead to the repository."""
 
     def link(match: re.Match[str]) -> str:
         target = match[2]
@@ -74,7 +74,8 @@ def relinked(text: str, place: str, repository: str) -> str:
         path, _, anchor = target.partition("#")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
         if path.startswith("docs/"):
-            return match[0]
+            path = posixpath.relpath(path, posixpath.dirname(page))
+            return f"{match[1]}{path}{'#' if anchor else ''}{anchor}{match[3]}"
         if not (ROOT / path).exists():
             raise PluginError(f"{place}: the link to {target} leads nowhere")
         if anchor and path.endswith(".md") and anchor not in anchors((ROOT / path).read_text()):
@@ -90,7 +91,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def include(match: re.Match[str]) -> str:
         path, title = match[1], match[2]
-        return relinked(section((ROOT / path).read_text(), title), path, repository)
+        return relinked(section((ROOT / path).read_text(), title), path, place, repository)
 
     place = posixpath.join("docs", page.file.src_uri)
-    return INCLUDE.sub(include, relinked(markdown, place, repository))
+    return INCLUDE.sub(include, relinked(markdown, place, place, repository))

@@ -196,7 +196,7 @@ def test_defaults_and_ranges_of_options(ask: Ask) -> None:
     defaults = body((CORE / "config.rs").read_text(), "impl Default for Builder {")
     written = {"sg": '"sg"', "100 ms": "Duration::from_millis(100)", "share": "OnOutage::Share"}
     rows = {row[0]: row for row in table(REFERENCE / "options.md", "Options")}
-    for name in ("prefix", "timeout", "on_outage", "deny_cache", "max_keys"):
+    for name in ("prefix", "timeout", "on_outage", "deny_cache", "max_keys", "max_waiting"):
         default = rows[name][4]
         expected = written.get(default) or f"{int(default):_}"
         assert f"{name}: {expected}" in defaults, name
@@ -212,9 +212,11 @@ def test_defaults_and_ranges_of_options(ask: Ask) -> None:
         "deny_cache=60",
         f"max_keys={low}",
         f"max_keys={high}",
+        f"max_waiting={low}",
+        f"max_waiting={high}",
     ]
     good += ["prefix='a'", "prefix='a' * 128", *(f"on_outage={mode!r}" for mode in modes)]
-    bad = ["timeout=0.0009", "timeout=60.1", "deny_cache=60.1", f"max_keys={int(low) - 1}"]
+    bad = ["timeout=0.0009", "timeout=60.1", "deny_cache=60.1", f"max_keys={int(low) - 1}", "max_waiting=63"]
     bad += [f"max_keys={int(high) + 1}", "prefix=''", "prefix='a' * 129", "prefix='a b'", "prefix='{'"]
     for option, answer in zip(good, ask([f"Limiter({each}) and 'fine'" for each in good]), strict=True):
         assert answer == "fine", option

@@ -1,7 +1,6 @@
 #!/bin/sh
 # A RUSTC_WRAPPER that adds a fuzzer's instrumentation, as cargo-fuzz has it, to what is fuzzed alone:
-# our crates and those that read what a server or a URL says. All other crates stay as `cargo test`
-# builds them, so that its target directory serves both.
+# our crates, and the one that reads URLs.
 rustc=$1
 shift
 name=

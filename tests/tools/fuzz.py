@@ -2,10 +2,11 @@
 
     .venv/bin/python tests/tools/fuzz.py 600             each target for ten minutes
     .venv/bin/python tests/tools/fuzz.py 60 url reply    only some
+    .venv/bin/python tests/tools/fuzz.py 600 --keep      adds to the corpus what reached something new
 
 It starts from the inputs that are kept in tests/fuzz/corpus, and leaves what makes a target fail in
-tests/fuzz/artifacts. It needs no more than the stable toolchain and the target directory of `cargo
-test`: only what is fuzzed is compiled anew, with a fuzzer's instrumentation (tests/fuzz/instrument.sh).
+tests/fuzz/artifacts. It needs no more than the stable toolchain; what is fuzzed is compiled with a
+fuzzer's instrumentation (tests/fuzz/instrument.sh), in a target directory of its own.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ class Run:
 
 def build() -> Path:
     """Builds all targets; returns the directory of the programs."""
-    target = artefacts.ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+    target = artefacts.ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "fuzz"
     env = {**os.environ, "RUSTC_WRAPPER": str(FUZZ / "instrument.sh")}
     line = ["cargo", "build", "--quiet", "--locked", "--bins", "--target-dir", str(target)]
     subprocess.run(line, cwd=FUZZ, env=env, check=True)
     return target / "debug"
 
 
-def fuzz(program: Path, seconds: int) -> Run:
+def fuzz(program: Path, seconds: int, keep: bool) -> Run:
     kept, artifacts = FUZZ / "corpus" / program.name, FUZZ / "artifacts" / program.name
-    artifacts.mkdir(parents=True, exist_ok=True)
+    for directory in (kept, artifacts):
+        directory.mkdir(parents=True, exist_ok=True)
     line = [str(program), f"-max_total_time={seconds}", f"-artifact_prefix={artifacts}/"]
     line += [f"-timeout={SECONDS_AN_INPUT}", f"-rss_limit_mb={MEGABYTES}", "-print_final_stats=0"]
     dictionary = FUZZ / "dictionaries" / f"{program.name}.dict"
@@ -77,11 +79,16 @@ def fuzz(program: Path, seconds: int) -> Run:
             timeout=seconds + GRACE,
             preexec_fn=die_with_parent,
         )
+        if keep and done.returncode == 0:
+            # The fewest inputs that reach all that was reached.
+            merge = [str(program), "-set_cover_merge=1", "-verbosity=0", str(kept), found]
+            subprocess.run(merge, check=True, timeout=GRACE, stderr=subprocess.DEVNULL)
     return Run(program.name, done.returncode, done.stdout, time.monotonic() - started)
 
 
 def main() -> int:
-    asked = sys.argv[2:] or TARGETS
+    keep = "--keep" in sys.argv
+    asked = [word for word in sys.argv[2:] if word != "--keep"] or TARGETS
     if len(sys.argv) < 2 or not sys.argv[1].isdecimal() or set(asked) - set(TARGETS):
         print(__doc__, "\ntargets:", *TARGETS, file=sys.stderr)
         return 2
@@ -90,7 +97,7 @@ def main() -> int:
     print(f"fuzz: built in {time.monotonic() - started:.1f} s", flush=True)
     failed = 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for run in threads.map(lambda name: fuzz(programs / name, seconds), asked):
+        for run in threads.map(lambda name: fuzz(programs / name, seconds, keep), asked):
             if run.code != 0:
                 failed += 1
                 print(run.text[-8000:])

@@ -122,6 +122,7 @@ class Limiter:
         on_outage: OnOutage | None = None,
         deny_cache: float | None = None,
         max_keys: SupportsIndex | None = None,
+        max_waiting: SupportsIndex | None = None,
         clock: ManualClock | None = None,
     ) -> Limiter: ...
     def limit(self, name: str, spec: str, *, on_outage: OnOutage | None = None) -> Limit: ...
@@ -167,6 +168,7 @@ class AioLimiter:
         on_outage: OnOutage | None = None,
         deny_cache: float | None = None,
         max_keys: SupportsIndex | None = None,
+        max_waiting: SupportsIndex | None = None,
         clock: ManualClock | None = None,
     ) -> AioLimiter: ...
     def limit(self, name: str, spec: str, *, on_outage: OnOutage | None = None) -> AioLimit: ...

@@ -32,8 +32,8 @@ pub(crate) struct Ask {
     pub(crate) wait: Micros,
 }
 
-/// What a script replies of a key's state, after the admitted calls: three integers, whose
-/// meaning is the algorithm's (`lua/README.md` lists them).
+/// What a script replies of a key's state, after the admitted calls: up to three integers, whose
+/// meaning is the algorithm's (`lua/README.md` lists them). What it does not reply is zero.
 pub(crate) type View = [u64; 3];
 
 /// What holds a place in the future: enough to give it back. Two integers, by algorithm.
@@ -283,6 +283,14 @@ impl Twin {
         let retry_after = (cost <= self.limit())
             .then(|| Duration::from_micros(with_twin!(self, |twin| twin.retry_after(view, cost))));
         Decision { allowed: false, retry_after, wait: Duration::ZERO, ..self.admission(view, 0, 0, source) }
+    }
+
+    /// How many numbers of a view its script replies.
+    pub(crate) fn view_size(&self) -> usize {
+        match self {
+            Twin::TokenBucket(_) | Twin::Gcra(_) | Twin::LeakyBucket(_) | Twin::FixedWindow(_) => 2,
+            Twin::SlidingWindow(_) | Twin::SlidingLog(_) | Twin::Concurrency(_) => 3,
+        }
     }
 
     /// The numbers that the script of this algorithm works with, in its order. A debit takes what

@@ -5,16 +5,17 @@
 //! kept for each key, so the answers are those that calls one after the other would have got.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use redis::{Pipeline, Value};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::script::{self, Entry, Program, Programs};
+use super::script::{Entry, Program, Programs, outcomes};
 use super::{Op, Outcome, OwnedPart, Plan};
 use crate::key;
 use crate::spec::{Algorithm, Rule};
@@ -22,8 +23,6 @@ use crate::spec::{Algorithm, Rule};
 /// Microseconds for which one run may hold Redis, by the estimates of [`weight`]: so many that a
 /// run pays, so few that nobody else waits long.
 const MAX_WEIGHT: u64 = 100;
-/// Calls that may wait; more are answered as lost.
-const MAX_WAITING: usize = 100_000;
 /// Calls of one batch.
 const MAX_BATCH: usize = 4_096;
 
@@ -43,7 +42,8 @@ impl From<String> for Lost {
     }
 }
 
-pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>) + Send>;
+/// Hears once what came of a call, and of which.
+pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>, &[OwnedPart]) + Send>;
 
 /// One call on its way.
 pub(crate) struct Job {
@@ -126,7 +126,7 @@ impl Job {
     pub(crate) fn finish(&mut self, reply: Result<Reply, Lost>) {
         self.queued = None;
         if let Some(finish) = self.finish.take() {
-            finish(reply);
+            finish(reply, &self.parts);
         }
     }
 }
@@ -158,8 +158,9 @@ impl Drop for Job {
 }
 
 /// The calls that wait for the next round trip, in order of arrival.
-#[derive(Default)]
 pub(crate) struct Queue {
+    /// More are answered as lost.
+    max_waiting: usize,
     jobs: Mutex<VecDeque<Job>>,
     closed: AtomicBool,
     arrived: Notify,
@@ -167,6 +168,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    pub(crate) fn new(max_waiting: usize) -> Queue {
+        Queue {
+            max_waiting,
+            jobs: Mutex::default(),
+            closed: AtomicBool::new(false),
+            arrived: Notify::new(),
+            unanswered: Arc::default(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,16 +202,37 @@ impl Queue {
             drop(jobs);
             job.queued = None;
             return Some(job);
-        } else if jobs.len() < MAX_WAITING {
+        } else if jobs.len() < self.max_waiting {
             jobs.push_back(job);
             if jobs.len() == 1 {
                 self.arrived.notify_one();
             }
         } else {
             drop(jobs);
-            job.finish(Err(Lost(format!("{MAX_WAITING} calls wait already").into())));
+            job.finish(Err(Lost(format!("{} calls wait already (max_waiting)", self.max_waiting).into())));
         }
         None
+    }
+
+    /// Puts what has to be done before all that waits in front of it.
+    pub(crate) fn push_first(&self, first: Vec<Job>) {
+        let mut jobs = self.lock();
+        if self.closed.load(Ordering::Acquire) {
+            drop(jobs);
+            return fail(first, &Lost("the connection was given up".into()));
+        }
+        let was_empty = jobs.is_empty();
+        // The first deadline stays the earliest.
+        let deadline = jobs.front().map(|job| job.deadline);
+        for mut job in first.into_iter().rev() {
+            self.unanswered.fetch_add(1, Ordering::AcqRel);
+            job.queued = Some(Queued(Arc::clone(&self.unanswered)));
+            job.deadline = deadline.map_or(job.deadline, |deadline| deadline.min(job.deadline));
+            jobs.push_front(job);
+        }
+        if was_empty && !jobs.is_empty() {
+            self.arrived.notify_one();
+        }
     }
 
     /// Nobody serves it any more: answers all calls as lost, also those that come later.
@@ -287,12 +319,7 @@ impl Run {
     }
 
     fn command(&self, known: bool, now: Option<u64>) -> redis::Cmd {
-        let keys: Vec<String> = self.entries.iter().flat_map(|entry| script::keys(&entry.parts)).collect();
-        let mut arguments = script::header(now, self.op, &self.entries[0].parts);
-        for entry in &self.entries {
-            script::entry_arguments(self.op, entry, &mut arguments);
-        }
-        self.program.command(known, &keys, &arguments)
+        self.program.run(known, now, self.op, &self.entries)
     }
 }
 
@@ -318,8 +345,8 @@ impl Batch {
     ) -> Batch {
         latest_turn_first(&mut jobs);
         let mut runs: Vec<Run> = Vec::new();
-        let mut places: Places<'_> = HashMap::with_capacity(jobs.len());
-        let mut open: HashMap<(*const Plan, Op, u16), usize> = HashMap::new();
+        let mut places: Places<'_> = HashMap::with_capacity_and_hasher(jobs.len(), Default::default());
+        let mut open: HashMap<(*const Plan, Op, u16), usize> = HashMap::default();
         for (index, job) in jobs.iter().enumerate() {
             let slot = if in_cluster { job.slot() } else { 0 };
             let kind = (Arc::as_ptr(&job.parts[0].plan), job.op, slot);
@@ -405,7 +432,7 @@ impl Batch {
                     }
                     why
                 }
-                Some(reply) => match script::outcomes(&reply, &run.entries) {
+                Some(reply) => match outcomes(&reply, &run.entries) {
                     Some(outcomes) => {
                         self.hand_out(&run, outcomes, saw);
                         continue;
@@ -466,8 +493,8 @@ const UNFIT: [&str; 9] =
 /// About how many microseconds an entry on these limits takes Redis, as measured in runs of many.
 fn weight(plan: &Plan) -> u64 {
     let of_rule = |rule: &Rule| match rule.algorithm {
-        Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket | Algorithm::FixedWindow => 4,
-        Algorithm::SlidingWindow => 5 + rule.buckets / 2,
+        Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket | Algorithm::FixedWindow => 2,
+        Algorithm::SlidingWindow => 2 + rule.buckets / 5,
         Algorithm::SlidingLog | Algorithm::Concurrency => 10,
     };
     plan.spec.rules.iter().map(of_rule).sum()
@@ -514,7 +541,7 @@ mod tests {
 
     fn job(plan: &Arc<Plan>, op: Op, mark: [u64; 2]) -> Job {
         let part = OwnedPart { plan: Arc::clone(plan), key: (*b"k").into(), cost: 1, marks: smallvec![mark] };
-        Job::new(op, smallvec![part], Instant::now(), Box::new(|_| {}))
+        Job::new(op, smallvec![part], Instant::now(), Box::new(|_, _| {}))
     }
 
     fn plan(spec: crate::Spec) -> Arc<Plan> {

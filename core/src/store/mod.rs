@@ -113,7 +113,7 @@ impl Part<'_> {
 #[derive(Debug, Clone)]
 pub(crate) struct OwnedPart {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) key: Box<[u8]>,
+    pub(crate) key: Arc<[u8]>,
     pub(crate) cost: u64,
     /// Where its turn is, member by member; only for [`Op::Cancel`].
     pub(crate) marks: SmallVec<[Mark; 1]>,

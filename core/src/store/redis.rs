@@ -342,9 +342,7 @@ impl Store {
                 Ok(Err(why)) => return Loss::Ended(why),
                 Err(_) => return Loss::Silent,
             }
-            for job in self.watcher.more_debits() {
-                self.queue.push(job);
-            }
+            self.queue.push_first(self.watcher.more_debits());
         }
     }
 }

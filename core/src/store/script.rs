@@ -51,15 +51,40 @@ impl Program {
         Program::new(MEMBERSHIP.to_owned())
     }
 
-    /// EVALSHA, or EVAL where Redis has forgotten the program.
-    pub(crate) fn command(&self, known: bool, keys: &[String], arguments: &[String]) -> Cmd {
+    /// EVALSHA, or EVAL where Redis has forgotten the program, on so many keys.
+    pub(crate) fn command(&self, known: bool, keys: usize) -> Cmd {
         let mut command = Cmd::new();
         if known {
             command.arg("EVALSHA").arg(&self.sha);
         } else {
             command.arg("EVAL").arg(&self.text);
         }
-        command.arg(keys.len()).arg(keys).arg(arguments);
+        command.arg(keys);
+        command
+    }
+
+    /// One run on these entries, which have the same limits. `now` is the time to decide by, where it
+    /// is not Redis's own.
+    pub(crate) fn run(&self, known: bool, now: Option<u64>, op: Op, entries: &[Entry]) -> Cmd {
+        let [first, rest @ ..] = entries else { unreachable!("a run has an entry") };
+        let rules =
+            || first.parts.iter().flat_map(|part| part.plan.spec.rules.iter().zip(&part.plan.members));
+        let members = rules().count();
+        let mut command = self.command(known, entries.len() * members);
+        write_keys(entries, &mut command);
+        match now {
+            Some(now) => command.arg(now),
+            None => command.arg(""),
+        };
+        command.arg(verb(op)).arg(members);
+        for (rule, member) in rules() {
+            let numbers = member.twin.script_arguments(op.wait(), op == Op::Debit);
+            command.arg(rule.algorithm.as_str()).arg(&numbers);
+        }
+        write_entry(op, first, &mut command);
+        if !rest.iter().all(|entry| entry.asks_like(first)) {
+            rest.iter().for_each(|entry| write_entry(op, entry, &mut command));
+        }
         command
     }
 }
@@ -115,41 +140,42 @@ pub(crate) struct Entry {
     pub(crate) parts: SmallVec<[OwnedPart; 1]>,
 }
 
-/// The keys of an entry, member by member.
-pub(crate) fn keys<'a>(parts: &'a [OwnedPart]) -> impl Iterator<Item = String> + 'a {
-    parts.iter().flat_map(|part| {
-        let key = key::escaped_key(&part.key).into_owned();
-        part.plan.members.iter().map(move |member| format!("{}{key}}}", member.head))
-    })
-}
-
-/// What precedes the entries: the time, the verb and the rules.
-pub(crate) fn header(now: Option<u64>, op: Op, parts: &[OwnedPart]) -> Vec<String> {
-    let mut arguments = vec![now.map_or(String::new(), |now| now.to_string()), verb(op).to_owned()];
-    let members = || parts.iter().flat_map(|part| part.plan.spec.rules.iter().zip(&part.plan.members));
-    arguments.push(members().count().to_string());
-    for (rule, member) in members() {
-        arguments.push(rule.algorithm.as_str().to_owned());
-        let numbers = member.twin.script_arguments(op.wait(), op == Op::Debit);
-        arguments.extend(numbers.iter().map(u64::to_string));
+impl Entry {
+    /// Whether it asks for the same, on keys of its own.
+    fn asks_like(&self, other: &Entry) -> bool {
+        let alike =
+            |(part, other): (&OwnedPart, &OwnedPart)| part.cost == other.cost && part.marks == other.marks;
+        self.calls == other.calls && self.parts.iter().zip(&other.parts).all(alike)
     }
-    arguments
 }
 
-/// One entry's arguments: how many calls, or who holds a permit; the costs; for a cancelled turn
-/// its marks.
-pub(crate) fn entry_arguments(op: Op, entry: &Entry, arguments: &mut Vec<String>) {
-    let first = match op {
+/// The keys of all entries, member by member.
+fn write_keys(entries: &[Entry], command: &mut Cmd) {
+    let mut name = String::new();
+    for part in entries.iter().flat_map(|entry| &entry.parts) {
+        let key = key::escaped_key(&part.key);
+        for member in &part.plan.members {
+            name.clear();
+            name.extend([&*member.head, &*key, "}"]);
+            command.arg(&name);
+        }
+    }
+}
+
+/// How many calls, or who holds a permit; the costs; for a cancelled turn its marks.
+fn write_entry(op: Op, entry: &Entry, command: &mut Cmd) {
+    command.arg(match op {
         Op::Hold(holder) | Op::Renew(holder) | Op::Release(holder) => holder,
         _ => entry.calls,
-    };
-    arguments.push(first.to_string());
+    });
     for part in &entry.parts {
-        arguments.extend(part.plan.members.iter().map(|_| part.cost.to_string()));
+        for _ in &part.plan.members {
+            command.arg(part.cost);
+        }
     }
     if op == Op::Cancel {
         for mark in entry.parts.iter().flat_map(|part| &part.marks) {
-            arguments.extend(mark.iter().map(u64::to_string));
+            command.arg(mark);
         }
     }
 }
@@ -188,8 +214,11 @@ pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>>
         let mut views = SmallVec::with_capacity(entry.parts.len());
         for part in &entry.parts {
             let mut of_part = Views::new();
-            for _ in &part.plan.members {
-                let view: View = [numbers.next()??, numbers.next()??, numbers.next()??];
+            for member in &part.plan.members {
+                let mut view = View::default();
+                for number in view.iter_mut().take(member.twin.view_size()) {
+                    *number = numbers.next()??;
+                }
                 of_part.push(view);
             }
             views.push(of_part);
@@ -223,23 +252,23 @@ mod tests {
         let reply =
             |numbers: &[i64]| Value::Array(numbers.iter().map(|number| Value::Int(*number)).collect());
         let read = |numbers: &[i64]| outcomes(&reply(numbers), &entries).is_some();
-        assert!(read(&[1 << 53, 2, 1 << 53, 0, 0]));
-        assert!(!read(&[5, 3, 0, 0, 0]), "more were admitted than asked");
-        assert!(!read(&[5, i64::MAX, 0, 0, 0]));
-        for place in 0..5 {
+        assert!(read(&[1 << 53, 2, 1 << 53, 0]));
+        assert!(!read(&[5, 3, 0, 0]), "more were admitted than asked");
+        assert!(!read(&[5, i64::MAX, 0, 0]));
+        for place in 0..4 {
             for number in [-1, (1 << 53) + 1, i64::MIN, i64::MAX] {
-                let mut numbers = [5, 1, 0, 0, 0];
+                let mut numbers = [5, 1, 0, 0];
                 numbers[place] = number;
                 assert!(!read(&numbers), "{number} at {place}");
             }
         }
-        assert!(!read(&[5, 1, 0, 0]), "too few");
-        assert!(!read(&[5, 1, 0, 0, 0, 0]), "too many");
+        assert!(!read(&[5, 1, 0]), "too few");
+        assert!(!read(&[5, 1, 0, 0, 0]), "too many");
         assert!(outcomes(&Value::Nil, &entries).is_none());
         // What a script can't have admitted is not worked with either: this would leave 64 bits.
         entries[0].parts[0].cost = MAX_EXACT;
-        assert!(outcomes(&reply(&[5, 2, 0, 0, 0]), &entries).is_none());
-        let [outcome] = outcomes(&reply(&[5, 1, 0, 0, 0]), &entries).unwrap().try_into().unwrap();
+        assert!(outcomes(&reply(&[5, 2, 0, 0]), &entries).is_none());
+        let [outcome] = outcomes(&reply(&[5, 1, 0, 0]), &entries).unwrap().try_into().unwrap();
         let part = entries[0].parts[0].part();
         let decision = outcome.decision(Op::Take { wait: 0 }, &[part], &Whole, 0, Source::Redis);
         assert_eq!((decision.allowed, decision.remaining), (true, 4));

@@ -58,11 +58,13 @@ def api(frameworks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(persist=True))
-        servers = []
-        for port in (free_port(), free_port()):
-            settings = [f"PYTHON={frameworks}", f"PORT={port}", f"REDIS_URL={redis.url}"]
-            line = ["make", "--silent", "run", *settings, f"TRUSTED_PROXIES={PROXY} 10.0.0.0/8"]
-            servers.append(stack.enter_context(WebServer("plans-api", line, directory, port)))
+        settings = [f"PYTHON={frameworks}", f"REDIS_URL={redis.url}", f"TRUSTED_PROXIES={PROXY} 10.0.0.0/8"]
+        line = ["make", "--silent", "run", *settings]
+        servers = [
+            WebServer("plans-api", [*line, f"PORT={port}"], directory, port)
+            for port in (free_port(), free_port())
+        ]
+        stack.enter_context(WebServer.all_at_once(servers))
         api = Api(servers, redis, time.monotonic())
         until("Redis decides", lambda: api.says("up"))
         yield api

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import re
 import shlex
+import shutil
 import statistics
 import subprocess
 import threading
@@ -54,9 +56,10 @@ class Example:
     def server(
         self, python: Path, directory: Path, redis: RedisServer, spec: str = EXAMPLE_SPEC
     ) -> WebServer:
-        directory.mkdir()
         if self.section == "Django":
-            artefacts.run([python, "-m", "django", "startproject", "shop", "."], cwd=directory)
+            shutil.copytree(django_project(python), directory)
+        else:
+            directory.mkdir()
         for text in blocks(self.section, "python"):
             self._write(directory, text.replace("localhost:6379", f"localhost:{redis.port}"), spec)
         port = free_port()
@@ -69,6 +72,15 @@ class Example:
         before = file.read_text() if name == "settings.py" else ""
         watched = "" if name == "settings.py" else STATES.replace("LIMITER", self.limiter)
         file.write_text(before + text.replace(EXAMPLE_SPEC, spec) + watched)
+
+
+@functools.cache
+def django_project(python: Path) -> Path:
+    """What Django makes of a new project, beside the environment."""
+    directory = python.parents[2] / "project"
+    directory.mkdir()
+    artefacts.run([python, "-m", "django", "startproject", "shop", "."], cwd=directory)
+    return directory
 
 
 # Each process writes down what its limiter knows of the store.
@@ -259,11 +271,10 @@ def test_redis_is_killed_under_load(frameworks: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(persist=True))
         servers = [
-            stack.enter_context(
-                example.server(frameworks, tmp_path / str(number), redis, f"{rate}/s burst {burst}")
-            )
+            example.server(frameworks, tmp_path / str(number), redis, f"{rate}/s burst {burst}")
             for number, example in enumerate(EXAMPLES)
         ]
+        stack.enter_context(WebServer.all_at_once(servers))
         started = time.monotonic()
         loads = [Load(example.name, server.port) for example, server in zip(EXAMPLES, servers, strict=True)]
         try:

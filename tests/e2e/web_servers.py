@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,15 @@ class WebServer:
         self._log = directory / f"server-{port}.log"
 
     def __enter__(self) -> WebServer:
+        self._launch()
+        try:
+            self._wait()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _launch(self) -> None:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -103,12 +112,18 @@ class WebServer:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        try:
-            self._wait()
-        except BaseException:
-            self._end()
-            raise
-        return self
+
+    @classmethod
+    @contextlib.contextmanager
+    def all_at_once(cls, servers: Sequence[WebServer]) -> Iterator[None]:
+        """Several that start beside each other."""
+        with contextlib.ExitStack() as stack:
+            for server in servers:
+                server._launch()
+                stack.push(server.__exit__)
+            for server in servers:
+                server._wait()
+            yield
 
     def __exit__(
         self,

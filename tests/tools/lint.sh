@@ -21,5 +21,5 @@ done
 step "$bin/python" tests/scenarios/check.py
 (cd bindings-node && step npm run --silent lint)
 (cd bindings-node && step npx --no-install tsc --project tsconfig.examples.json)
-(cd bindings-node && step npx --no-install biome check ../tests/e2e/programs ../examples ../benches/node)
+(cd bindings-node && step npx --no-install biome check ../tests/e2e/programs ../examples/demo ../examples/pacing ../examples/gateway ../benches/node)
 (cd lua && step luacheck --quiet .)

@@ -19,6 +19,7 @@
 
 #include <sluicegate.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -123,6 +124,12 @@ inline std::int64_t given(std::optional<std::int64_t> value) {
     return *value == -1 ? -2 : *value;
 }
 
+/** A prefix for C, to which -1 says that nothing was given. */
+inline std::int32_t prefix(std::optional<std::int32_t> bits) {
+    if (!bits) return -1;
+    return *bits == -1 ? -2 : *bits;
+}
+
 inline std::int64_t given(std::optional<Duration> value) {
     return given(value ? std::optional<std::int64_t>(value->count()) : std::nullopt);
 }
@@ -158,6 +165,50 @@ public:
 
 private:
     detail::Handle<sg_manual_clock, sg_manual_clock_free> handle_;
+};
+
+/** Turns a request's peer and header into a key that a client can't choose: see sg_client_address. */
+class ClientAddress {
+public:
+    /** Trusts these proxies, which say in `header` from whom they got a request. */
+    explicit ClientAddress(const std::vector<std::string> &trusted = {},
+                           const std::optional<std::string> &header = std::nullopt,
+                           std::optional<std::int32_t> ipv4_prefix = std::nullopt,
+                           std::optional<std::int32_t> ipv6_prefix = std::nullopt) {
+        std::vector<const char *> proxies;
+        for (const std::string &proxy : trusted) {
+            detail::text("trusted", proxy);
+            proxies.push_back(proxy.c_str());
+        }
+        const std::string name = detail::text("header", header.value_or(""));
+        sg_client_address *client = nullptr;
+        detail::check(sg_client_address_new(proxies.data(), proxies.size(), header ? name.c_str() : nullptr,
+                                            detail::prefix(ipv4_prefix), detail::prefix(ipv6_prefix), &client));
+        handle_.reset(client);
+    }
+
+    /** The name of the header whose values `key` wants, in lower case. */
+    std::string_view header() const { return sg_client_address_header(get()); }
+
+    /** Who the client is; `peer` is nullopt where the connection's other end has no address. */
+    std::string key(const std::optional<std::string> &peer, std::vector<std::string> values = {}) const {
+        std::vector<const char *> given;
+        for (std::string &value : values) {
+            // The end of a value, where its proxy speaks, must not be cut off by a NUL that the client has sent.
+            std::replace(value.begin(), value.end(), '\0', '?');
+            given.push_back(value.c_str());
+        }
+        char buffer[SG_CLIENT_ADDRESS_KEY_SIZE];
+        std::size_t length = 0;
+        detail::check(sg_client_address_key(get(), peer ? peer->c_str() : nullptr, given.data(), given.size(), buffer,
+                                            sizeof buffer, &length));
+        return std::string(buffer, length);
+    }
+
+    sg_client_address *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<sg_client_address, sg_client_address_free> handle_;
 };
 
 /** A change of a limiter's. */

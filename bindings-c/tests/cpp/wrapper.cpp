@@ -43,6 +43,7 @@ template <class T>
 constexpr bool moves_only = std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
                             !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(moves_only<Limiter> && moves_only<Limit> && moves_only<Permit> && moves_only<Queue>);
+static_assert(moves_only<ClientAddress>);
 static_assert(moves_only<ManualClock>);
 static_assert(std::is_copy_constructible_v<Decision> && !std::is_convertible_v<Decision, bool>);
 static_assert(std::is_base_of_v<std::runtime_error, Error>);
@@ -269,6 +270,19 @@ void http() {
     CHECK(problem.front() == '{' && problem.back() == '}' && problem.find("api-1") != std::string::npos);
 }
 
+void addresses() {
+    const ClientAddress nobody, proxied({"loopback", "10.0.0.0/8"}), wide({}, "forwarded", 24, 56);
+    CHECK(proxied.header() == "x-forwarded-for" && wide.header() == "forwarded");
+    CHECK(nobody.key("203.0.113.7", {"198.51.100.1"}) == "203.0.113.7" && nobody.key(std::nullopt) == "unknown");
+    CHECK(proxied.key("127.0.0.1", {"198.51.100.1", "203.0.113.9, 10.1.1.1"}) == "203.0.113.9");
+    CHECK(proxied.key("127.0.0.1", {std::string("198.51.100.1\0, 203.0.113.9", 26)}) == "203.0.113.9");
+    CHECK(nobody.key("2001:db8::1") == "2001:db8::/64" && wide.key("203.0.113.7") == "203.0.113.0/24");
+    THROWS(ClientAddress({"somebody"}), SG_ERR_CONFIG, "somebody");
+    THROWS(ClientAddress({std::string("10.0.0.1\0", 9)}), SG_ERR_ARGUMENT, "trusted");
+    THROWS(ClientAddress({}, "x-real-ip"), SG_ERR_CONFIG, "header");
+    THROWS(ClientAddress({}, std::nullopt, -1), SG_ERR_CONFIG, "ipv4_prefix");
+}
+
 void what_c_has_opened() {
     sg_options set;
     sg_limiter *opened = nullptr;
@@ -296,6 +310,7 @@ int main() {
     an_outage();
     events();
     http();
+    addresses();
     what_c_has_opened();
     std::printf("wrapper: all as in C, on %d stores\n", stores);
     return 0;

@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing c-server bench test fuzz miri lint header book pictures clean
+.PHONY: help setup build wheel npm lib install-c demo-worker demo pacing payments plans-api gateway c-server bench test fuzz miri lint header book pictures clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,15 @@ pacing: build ## Processes in three languages send at one exact rate
 
 bench: wheel npm lib ## Ours and the peers' side by side on one Redis; BENCH="--only node" and the like narrow it
 	@PYTHONPATH=tests/tools $(PYTHON) benches/bench.py $(BENCH)
+
+payments: wheel ## Workers that wait their turn at three payment providers
+	@PYTHONPATH=tests/tools $(PYTHON) examples/payments/payments.py
+
+plans-api: wheel ## An API with plans, on FastAPI; REDIS_URL says where its limits are
+	@$(MAKE) --no-print-directory -C examples/plans-api run WHEEL="$$(echo $(CURDIR)/dist/*.whl)" PYTHON=.venv/bin/python
+
+gateway: npm ## A gateway on Fastify that limits by address and by API key; REDIS_URL says where its limits are
+	@$(MAKE) --no-print-directory -C examples/gateway run PACKAGE="$$(echo $(CURDIR)/dist/*.tgz)"
 
 c-server: lib ## An HTTP server in C that limits by client address; ARGS are its options
 	@$(MAKE) --no-print-directory -s -C bindings-c install PREFIX="$(abspath $(TARGET))/c-prefix" DESTDIR=

@@ -80,7 +80,7 @@ def _python(built: Built, peers: bool) -> None:
     inputs = [artefacts.wheel(), *([requirements] if peers else [])]
     _fresh(directory, inputs, lambda: artefacts.python_env(directory, *packages))
     built.python = directory / "bin" / "python"
-    listed = artefacts.run([built.python, "-m", "pip", "list", "--format=json"], cwd=directory)
+    listed = artefacts.pip(built.python, "list", "--format=json")
     for package in json.loads(listed):
         if package["name"] == "sluicegate" or f"{package['name']}==" in requirements.read_text():
             built.versions[

@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -58,6 +59,8 @@ struct Decision {
     std::optional<Duration> retry_after;
     Duration reset_after{0};
     Duration wait{0};
+    /** Which limit of the spec the numbers are of, from 0. */
+    std::int32_t rule = 0;
 
     Decision() = default;
 
@@ -67,8 +70,23 @@ struct Decision {
           limit(from.limit),
           remaining(from.remaining),
           reset_after(from.reset_after),
-          wait(from.wait) {
+          wait(from.wait),
+          rule(from.rule) {
         if (from.retry_after >= 0) retry_after = Duration(from.retry_after);
+    }
+
+    /** As C has it. */
+    sg_decision c() const noexcept {
+        sg_decision decision{};
+        decision.allowed = allowed;
+        decision.source = source;
+        decision.limit = limit;
+        decision.remaining = remaining;
+        decision.retry_after = retry_after ? retry_after->count() : -1;
+        decision.reset_after = reset_after.count();
+        decision.wait = wait.count();
+        decision.rule = rule;
+        return decision;
     }
 
     explicit operator bool() const noexcept { return allowed; }
@@ -109,6 +127,17 @@ inline std::int64_t given(std::optional<Duration> value) {
     return given(value ? std::optional<std::int64_t>(value->count()) : std::nullopt);
 }
 
+/** The text that a C function writes to a buffer, asked first for its length. */
+template <class Write>
+std::string written(Write write) {
+    std::size_t length = 0;
+    check(write(static_cast<char *>(nullptr), std::size_t{0}, &length));
+    std::string text(length + 1, '\0');
+    check(write(text.data(), text.size(), &length));
+    text.resize(length);
+    return text;
+}
+
 }  // namespace detail
 
 /** A clock that stands still until it is moved, for tests. It may go before its limiters. */
@@ -131,6 +160,15 @@ private:
     detail::Handle<sg_manual_clock, sg_manual_clock_free> handle_;
 };
 
+/** A change of a limiter's. */
+struct Event {
+    /** One of sg_event_kind, which sg_event_kind_name names; later versions may add some. */
+    std::int32_t kind = 0;
+    std::chrono::system_clock::time_point at;
+    /** What a log says of it. Valid during the call. */
+    std::string_view message;
+};
+
 /** The options of a limiter; what is not set is left to the library. */
 struct Options {
     std::optional<std::string> prefix = std::nullopt;
@@ -140,7 +178,34 @@ struct Options {
     std::optional<std::int64_t> max_waiting = std::nullopt;
     std::optional<sg_on_outage> on_outage = std::nullopt;
     const ManualClock *clock = nullptr;
+    /**
+     * Is told when something changes, on a thread of the library's, one event after the other, and not any
+     * more once the Limiter is gone. It must not end its Limiter's life; what it throws is dropped.
+     */
+    std::function<void(const Event &)> on_event = nullptr;
 };
+
+namespace detail {
+
+using Listener = std::function<void(const Event &)>;
+
+/** What C calls; no exception may pass through it. */
+inline void tell(const sg_event *event, void *listener) noexcept {
+    try {
+        const auto at = std::chrono::duration_cast<std::chrono::system_clock::duration>(Duration(event->at_us));
+        (*static_cast<Listener *>(listener))({event->kind, std::chrono::system_clock::time_point(at), event->message});
+    } catch (...) {
+    }
+}
+
+/** Ends the life of a limiter, and then that of who listens to it. */
+struct LimiterCloser {
+    std::unique_ptr<Listener> listener;
+
+    void operator()(sg_limiter *limiter) const noexcept { sg_limiter_close(limiter); }
+};
+
+}  // namespace detail
 
 /** A permit of a concurrency limit, given back when it goes; empty where the limit refused. */
 class Permit {
@@ -206,6 +271,22 @@ public:
         return Permit(Decision(decision), permit);
     }
 
+    /** The header fields for a decision, as lines that end with CR LF: see sg_http_headers. */
+    std::string http_headers(const Decision &decision, bool legacy = false) const {
+        const sg_decision from = decision.c();
+        return detail::written([&](char *buffer, std::size_t size, std::size_t *length) {
+            return sg_http_headers(get(), &from, legacy ? 1 : 0, buffer, size, length);
+        });
+    }
+
+    /** The body of a refusal, as JSON: see sg_http_problem. */
+    std::string http_problem(const Decision &decision) const {
+        const sg_decision from = decision.c();
+        return detail::written([&](char *buffer, std::size_t size, std::size_t *length) {
+            return sg_http_problem(get(), &from, buffer, size, length);
+        });
+    }
+
     sg_limit *get() const noexcept { return handle_.get(); }
 
 private:
@@ -253,13 +334,19 @@ public:
         set.max_waiting = detail::given(options.max_waiting);
         if (options.on_outage) set.on_outage = *options.on_outage;
         if (options.clock != nullptr) set.clock = options.clock->get();
+        std::unique_ptr<detail::Listener> listener;
+        if (options.on_event) {
+            listener = std::make_unique<detail::Listener>(options.on_event);
+            set.on_event = detail::tell;
+            set.user_data = listener.get();
+        }
         sg_limiter *limiter = nullptr;
         detail::check(sg_limiter_open(address.c_str(), &set, &limiter));
-        handle_.reset(limiter);
+        handle_ = Handle(limiter, {std::move(listener)});
     }
 
     /** Takes over what sg_limiter_open has opened, as with options that this header does not have. */
-    explicit Limiter(sg_limiter *opened) noexcept : handle_(opened) {}
+    explicit Limiter(sg_limiter *opened) noexcept : handle_(opened, {}) {}
 
     Limit limit(std::string_view name, std::string_view spec) const {
         sg_limit *limit = nullptr;
@@ -293,7 +380,8 @@ public:
     sg_limiter *get() const noexcept { return handle_.get(); }
 
 private:
-    detail::Handle<sg_limiter, sg_limiter_close> handle_;
+    using Handle = std::unique_ptr<sg_limiter, detail::LimiterCloser>;
+    Handle handle_;
 };
 
 /** A call of a queue that has finished. */

@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import * as esm from 'sluicegate'
+import ts from 'typescript'
 
 const execute = promisify(execFile)
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -114,6 +115,16 @@ describe('in an empty project', { timeout: 300_000 }, () => {
     const all = use.map(() => 'function').join('\n')
     assert.equal(await run(process.execPath, 'f.mjs'), all)
     assert.equal(await run(process.execPath, 'g.cjs'), all)
+  })
+
+  test('types of each part, where a compiler knows nothing of exports', () => {
+    const options = { moduleResolution: ts.ModuleResolutionKind.Node10 }
+    for (const part of ['', ...parts.map((part) => `/${part}`)]) {
+      const from = join(project, 'main.ts')
+      const { resolvedModule } = ts.resolveModuleName(`sluicegate${part}`, from, options, ts.sys)
+      const file = part === '' ? 'index.d.ts' : `frameworks${part}.d.ts`
+      assert.equal(resolvedModule?.resolvedFileName, join(project, 'node_modules', 'sluicegate', file))
+    }
   })
 
   test('types for both, under --strict and without skipLibCheck', async () => {

@@ -147,7 +147,16 @@ def test_options(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"url": 1}, {"timeout": "1"}, {"max_keys": 1.5}, {"max_waiting": "64"}, {"clock": 5}, {"on_outage": 1}, {"speed": 1}]
+    "options",
+    [
+        {"url": 1},
+        {"timeout": "1"},
+        {"max_keys": 1.5},
+        {"max_waiting": "64"},
+        {"clock": 5},
+        {"on_outage": 1},
+        {"speed": 1},
+    ],
 )
 def test_types_of_options(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError):

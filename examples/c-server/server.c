@@ -2,10 +2,10 @@
  * An HTTP server on epoll that holds each client address to a limit, without ever blocking: a request
  * is submitted to Sluicegate, and its answer is one more thing that the loop waits for.
  *
- *     server [-a address] [-p port] [-u url] [-n name] [-l limit] [-t budget in ms]
+ *     server [-a address] [-p port] [-u url] [-n name] [-l limit] [-t budget in ms] [-x trusted proxy]...
  *
  * GET /status, which is not limited, says how the limiter is. Any other GET is answered with 200, or
- * with 429 and Retry-After.
+ * with 429 and problem details, and with the RateLimit fields in both cases.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_CONNECTIONS = 10000, MOST_EVENTS = 256, IDLE_SECONDS = 30 };
+enum { MOST_CONNECTIONS = 10000, MOST_EVENTS = 256, IDLE_SECONDS = 30, MOST_PROXIES = 64, MOST_HOPS = 32 };
 
 struct connection {
     int fd;
@@ -31,14 +31,16 @@ struct connection {
     time_t active;
     size_t received, to_send, sent;
     char peer[INET6_ADDRSTRLEN];
+    char client[SG_CLIENT_ADDRESS_KEY_SIZE]; /* of the request that is being answered */
     char in[8192];
-    char out[1024];
+    char out[8192];
 };
 
 static int epoll, listener;
 static sg_limiter *limiter;
 static sg_limit *limit;
 static sg_queue *queue;
+static sg_client_address *address_of;
 static struct connection *connections[MOST_CONNECTIONS]; /* by descriptor */
 static bool full;
 static volatile sig_atomic_t stopping;
@@ -91,30 +93,39 @@ static void watch(struct connection *c) {
     control(EPOLL_CTL_MOD, c->fd, events);
 }
 
-static void respond(struct connection *c, const char *status, const char *headers, const char *body) {
-    const int most = 512, size = (int)strnlen(body, most);
+/* What is said is cut where there is no room for it. */
+static void respond(struct connection *c, const char *status, const char *type, const char *fields, const char *body) {
+    const int most = 3072, size = (int)strnlen(body, most);
     int length = snprintf(c->out, sizeof c->out,
-                          "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n%s%s\r\n%.*s", status,
-                          size, headers, c->closing ? "Connection: close\r\n" : "", size, body);
+                          "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s%s\r\n%.*s", status, type, size,
+                          fields, c->closing ? "Connection: close\r\n" : "", size, body);
     c->to_send = (size_t)length;
     c->sent = 0;
 }
 
+static void respond_in_text(struct connection *c, const char *status, const char *body) {
+    respond(c, status, "text/plain", "", body);
+}
+
 static void respond_with(struct connection *c, const sg_completion *done) {
     const sg_decision *d = &done->decision;
-    char headers[64] = "", body[128];
+    char fields[3072], body[3072];
+    size_t length;
     if (done->result != SG_OK) {
-        respond(c, "500 Internal Server Error", "", done->message);
-    } else if (d->allowed) {
-        snprintf(body, sizeof body, "hello %s, %lld left, says %s\n", c->peer, (long long)d->remaining,
-                 sg_source_name(d->source));
-        respond(c, "200 OK", "", body);
+        respond_in_text(c, "500 Internal Server Error", done->message);
+        return;
+    }
+    if (sg_http_headers(limit, d, 0, fields, sizeof fields - 64, &length) != SG_OK ||
+        sg_http_problem(limit, d, body, sizeof body, NULL) != SG_OK) {
+        respond_in_text(c, "500 Internal Server Error", sg_last_error_message());
+        return;
+    }
+    snprintf(fields + length, sizeof fields - length, "X-Decided-By: %s\r\n", sg_source_name(d->source));
+    if (!d->allowed) {
+        respond(c, "429 Too Many Requests", SG_HTTP_PROBLEM_CONTENT_TYPE, fields, body);
     } else {
-        /* Whole seconds, rounded up: whoever comes then is admitted. */
-        if (d->retry_after >= 0)
-            snprintf(headers, sizeof headers, "Retry-After: %lld\r\n", (long long)((d->retry_after + 999999) / 1000000));
-        snprintf(body, sizeof body, "too many requests, says %s\n", sg_source_name(d->source));
-        respond(c, "429 Too Many Requests", headers, body);
+        snprintf(body, sizeof body, "hello %s\n", c->client);
+        respond(c, "200 OK", "text/plain", fields, body);
     }
 }
 
@@ -124,7 +135,21 @@ static void respond_with_status(struct connection *c) {
     check(sg_status(limiter, &status), "status");
     snprintf(body, sizeof body, "%s since %lld, %lld processes; last error: %s\n", sg_store_state_name(status.state),
              (long long)(status.since_us / 1000000), (long long)status.processes, status.last_error);
-    respond(c, "200 OK", "", body);
+    respond_in_text(c, "200 OK", body);
+}
+
+/* Finds out who asks. Proxies that are trusted say it in the head of the request; nobody else is heard. */
+static const char *read_client(struct connection *c, char *head) {
+    const char *name = sg_client_address_header(address_of), *values[MOST_HOPS];
+    size_t count = 0, length = strlen(name);
+    for (char *line = head, *end; (end = strstr(line, "\r\n")) != NULL; line = end + 2) {
+        *end = '\0';
+        if (strncasecmp(line, name, length) != 0 || line[length] != ':') continue;
+        if (count == MOST_HOPS) return "431 Request Header Fields Too Large";
+        values[count++] = line + length + 1;
+    }
+    check(sg_client_address_key(address_of, c->peer, values, count, c->client, sizeof c->client, NULL), "client");
+    return NULL;
 }
 
 /* Takes the next whole request out of what was received; `path` stays empty where there is none yet.
@@ -142,9 +167,10 @@ static const char *read_request(struct connection *c, char path[256]) {
         return "413 Content Too Large";
     }
     c->closing = minor == 0 || strcasestr(c->in, "\r\nConnection: close\r\n") != NULL;
+    const char *refused = read_client(c, c->in + read);
     c->received -= (size_t)(end + 4 - c->in);
     memmove(c->in, end + 4, c->received);
-    return NULL;
+    return refused;
 }
 
 /* Answers the next request, or asks for the decision that its answer needs. */
@@ -153,12 +179,13 @@ static void next_request(struct connection *c) {
     const char *refused = read_request(c, path);
     if (refused != NULL) {
         c->closing = true;
-        respond(c, refused, "", "");
+        respond_in_text(c, refused, "");
     } else if (strcmp(path, "/status") == 0) {
         respond_with_status(c);
     } else if (path[0] != '\0') {
-        if (sg_submit_try_acquire(queue, limit, c->peer, strlen(c->peer), 1, (uint64_t)c->fd) == SG_OK) c->waiting = true;
-        else respond(c, "500 Internal Server Error", "", sg_last_error_message());
+        uint64_t tag = (uint64_t)c->fd;
+        if (sg_submit_try_acquire(queue, limit, c->client, strlen(c->client), 1, tag) == SG_OK) c->waiting = true;
+        else respond_in_text(c, "500 Internal Server Error", sg_last_error_message());
     }
 }
 
@@ -283,16 +310,19 @@ static void serve(void) {
 
 int main(int argc, char **argv) {
     const char *address = "127.0.0.1", *port = "8080", *url = "memory://", *name = "requests", *spec = "10/s burst 20";
+    const char *proxies[MOST_PROXIES];
+    size_t proxy_count = 0;
     sg_options options;
     sigset_t signals;
     check(sg_options_init(&options), "options");
-    for (int option; (option = getopt(argc, argv, "a:p:u:n:l:t:")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "a:p:u:n:l:t:x:")) != -1;) {
         if (option == 'a') address = optarg;
         else if (option == 'p') port = optarg;
         else if (option == 'u') url = optarg;
         else if (option == 'n') name = optarg;
         else if (option == 'l') spec = optarg;
         else if (option == 't') options.timeout_us = 1000 * strtoll(optarg, NULL, 10);
+        else if (option == 'x' && proxy_count < MOST_PROXIES) proxies[proxy_count++] = optarg;
         else return 2;
     }
     signal(SIGINT, stop);
@@ -305,6 +335,7 @@ int main(int argc, char **argv) {
     check(sg_limiter_open(url, &options, &limiter), "limiter");
     check(sg_limit_open(limiter, name, spec, &limit), "limit");
     check(sg_queue_open(&queue), "queue");
+    check(sg_client_address_new(proxies, proxy_count, NULL, -1, -1, &address_of), "proxies");
     epoll = epoll_create1(EPOLL_CLOEXEC);
     listen_on(address, port);
     control(EPOLL_CTL_ADD, listener, EPOLLIN);
@@ -316,6 +347,7 @@ int main(int argc, char **argv) {
     }
     close(epoll);
     close(listener);
+    sg_client_address_free(address_of);
     sg_queue_close(queue);
     sg_limit_close(limit);
     sg_limiter_close(limiter);

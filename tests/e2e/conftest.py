@@ -29,6 +29,15 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a virtual environment that has the wheel and all frameworks."""
+    pins = Path(__file__).with_name("requirements-frameworks.txt")
+    # Most of what is installed is never imported, so it is not compiled either.
+    options = ["--no-compile", f"--requirement={pins}"]
+    return artefacts.python_env(tmp_path_factory.mktemp("frameworks") / "venv", *options)
+
+
+@pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An npm project that has the tarball and nothing else."""
     return artefacts.node_project(tmp_path_factory.mktemp("node"))
@@ -46,8 +55,8 @@ def node_frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = (artefacts.ROOT / "docs" / "node-frameworks.md").read_text()
     for name, text in re.findall(r"^```(?:js|ts)\n// (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         (directory / name).write_text(text)
-    compiler = artefacts.ROOT / "bindings-node" / "node_modules" / "typescript" / "bin" / "tsc"
-    artefacts.run(["node", compiler, "--project", "."], cwd=directory)
+    check = programs.SOURCES / "check_types.mjs"
+    artefacts.run(["node", check, artefacts.ROOT / "bindings-node"], cwd=directory)
     return directory
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,6 +64,26 @@ def test_what_is_not_run_here_is_run_elsewhere(page: str, test: str) -> None:
 @pytest.mark.parametrize("snippet", ours("python"), ids=str)
 def test_python(snippet: Snippet, python: Path, redis: RedisServer, tmp_path: Path) -> None:
     check(snippet, [python, written(tmp_path, "main.py", snippet, redis)], tmp_path)
+
+
+def test_python_types(tmp_path: Path) -> None:
+    """Of all pages. Functions of the reader's may go without types, as many who use Flask write them."""
+    every = [each for page in pages() for each in snippets(page)]
+    settings = "# settings.py"
+    found = [
+        each
+        for each in every
+        if each.language == "python" and not each.theirs and not each.text.startswith(settings)
+    ]
+    assert len(found) > 20
+    for snippet in found:
+        (tmp_path / f"{snippet.program()}.py").write_text(snippet.text)
+    untyped = ["--allow-untyped-defs", "--allow-untyped-calls"]
+    line = [sys.executable, "-m", "mypy", "--strict", *untyped, "--config-file=", "--cache-dir=cache", "."]
+    sources = artefacts.ROOT / "bindings-python" / "python"
+    env = {**os.environ, "MYPYPATH": str(sources)}
+    done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("snippet", ours("js"), ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -74,6 +75,18 @@ def server(program: Path, url: str, limit: str, *options: str) -> Iterator[int]:
         yield port
 
 
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: str
+
+    @property
+    def source(self) -> str:
+        """Where it was decided."""
+        return self.headers["X-Decided-By"]
+
+
 class Client:
     """One connection that is kept open, from one address."""
 
@@ -86,18 +99,18 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str = "/") -> tuple[int, str | None, str]:
-        """Status, Retry-After, body."""
-        self._http.request("GET", path)
+    def get(self, path: str = "/", forwarded: str | None = None) -> Answer:
+        self._http.request("GET", path, headers={} if forwarded is None else {"X-Forwarded-For": forwarded})
         response = self._http.getresponse()
         body = response.read().decode()
-        assert response.getheader("Content-Type") == "text/plain"
-        return response.status, response.getheader("Retry-After"), body
+        kind = "application/problem+json" if response.status == 429 else "text/plain"
+        assert response.getheader("Content-Type") == kind
+        return Answer(response.status, dict(response.getheaders()), body)
 
 
-def get(port: int, address: str = HOME, path: str = "/") -> tuple[int, str | None, str]:
+def get(port: int, address: str = HOME, path: str = "/", forwarded: str | None = None) -> Answer:
     with Client(port, address) as client:
-        return client.get(path)
+        return client.get(path, forwarded)
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> None:
@@ -131,19 +144,42 @@ def test_exactly_the_limit_for_each_address(program: Path, redis: RedisServer, s
             address = HOME if number % 2 == 0 else "127.0.0.2"
             with Client(port, address) as client:
                 for _ in range(40):
-                    status, retry_after, body = client.get(f"/{number}")
+                    answer = client.get(f"/{number}")
                     # Not by an outage: then the numbers would mean nothing.
-                    assert store in body or (status == 429 and "deny-cache" in body), body
-                    if status == 429:
-                        assert retry_after is not None and 3000 <= int(retry_after) <= 3600
+                    assert answer.source in (store, *(["deny-cache"] if answer.status == 429 else []))
+                    assert answer.headers["RateLimit-Policy"] == '"requests";q=50;w=3600'
+                    if answer.status == 429:
+                        wait = int(answer.headers["Retry-After"])
+                        assert 3000 <= wait <= 3600
+                        assert answer.headers["RateLimit"] == f'"requests";r=0;t={wait}'
+                        problem = json.loads(answer.body)
+                        assert (problem["status"], problem["violated-policies"]) == (429, ["requests"])
                     else:
-                        assert address in body and retry_after is None
+                        assert address in answer.body and "Retry-After" not in answer.headers
                     with lock:
-                        statuses[address, status] += 1
+                        statuses[address, answer.status] += 1
 
         in_threads(8, drive)
-        assert get(port, path="/status")[2].startswith("up ")
+        assert get(port, path="/status").body.startswith("up ")
     assert statuses == {(a, s): n for a in (HOME, "127.0.0.2") for s, n in ((200, 50), (429, 110))}
+
+
+def test_nobody_but_a_trusted_proxy_says_who_the_client_is(program: Path) -> None:
+    proxy, count = "127.0.0.9", 5
+    with server(program, "memory://", f"fixed-window {count}/h", "-x", proxy, "-x", "10.0.0.0/8") as port:
+
+        def is_one_client(address: str, forwarded: str) -> None:
+            statuses = Counter(get(port, address, "/", forwarded.format(n)).status for n in range(1, 9))
+            assert statuses == {200: count, 429: 8 - count}
+
+        # Whatever a client makes up: it is the same client.
+        is_one_client("127.0.0.2", "203.0.113.{}")
+        # Through the proxy it is whom the proxy has seen, or the proxy before it.
+        is_one_client(proxy, "203.0.113.{}, 198.51.100.1")
+        is_one_client(proxy, "203.0.113.{}, 198.51.100.2, 10.1.1.1")
+        # A /64 of IPv6 addresses is one client.
+        is_one_client(proxy, "2001:db8:0:1::{}")
+        assert "2001:db8:0:2::/64" in get(port, proxy, "/", "2001:db8:0:2::1").body
 
 
 def test_several_servers_share_the_limit(program: Path, redis: RedisServer) -> None:
@@ -153,7 +189,7 @@ def test_several_servers_share_the_limit(program: Path, redis: RedisServer) -> N
         Client(first) as one,
         Client(second) as two,
     ):
-        statuses = Counter(client.get()[0] for _ in range(50) for client in (one, two))
+        statuses = Counter(client.get().status for _ in range(50) for client in (one, two))
     assert statuses == {200: 30, 429: 70}
 
 
@@ -173,11 +209,11 @@ class Load:
             with Client(port, address) as client:
                 while not self.stop.is_set():
                     begun = time.monotonic()
-                    status, _, body = client.get()
+                    answer = client.get()
                     took = time.monotonic() - begun
                     with self.lock:
-                        self.statuses[status] += 1
-                        self.sources[body.split()[-1]] += 1
+                        self.statuses[answer.status] += 1
+                        self.sources[answer.source] += 1
                         self.slowest_s = max(self.slowest_s, took)
         except Exception as error:
             self.failed.append(repr(error))
@@ -212,11 +248,11 @@ def test_redis_killed_under_load(program: Path, redis: RedisServer) -> None:
     ):
         until("Redis decides", lambda: load.sources["redis"] > 100)
         redis.kill()
-        until("the status says out", lambda: get(port, path="/status")[2].startswith("out "))
+        until("the status says out", lambda: get(port, path="/status").body.startswith("out "))
         before = load.sources["outage"]
         until("the server goes on by itself", lambda: load.sources["outage"] > before + 200)
         redis.restart()
-        until("the status says up", lambda: get(port, path="/status")[2].startswith("up "))
+        until("the status says up", lambda: get(port, path="/status").body.startswith("up "))
         before = load.sources["redis"]
         until("Redis decides again", lambda: load.sources["redis"] > before + 100)
     elapsed = time.monotonic() - begun
@@ -231,17 +267,17 @@ def test_redis_killed_under_load(program: Path, redis: RedisServer) -> None:
 
 def test_frozen_redis_costs_one_budget(program: Path, redis: RedisServer) -> None:
     with server(program, redis.url, "1000000/s") as port, Client(port) as client:
-        until("Redis decides", lambda: "redis" in client.get()[2])
+        until("Redis decides", lambda: client.get().source == "redis")
         redis.stop()
         begun = time.monotonic()
         answers = [client.get() for _ in range(200)]
         took = time.monotonic() - begun
         redis.cont()
-        assert {status for status, _, _ in answers} == {200}
-        assert all("outage" in body for _, _, body in answers)
+        assert {answer.status for answer in answers} == {200}
+        assert {answer.source for answer in answers} == {"outage"}
         # Had each waited for its budget, this would be 20 s.
         assert took <= BUDGET_S + 2 * SCHEDULING_S
-        until("Redis decides again", lambda: "redis" in client.get()[2])
+        until("Redis decides again", lambda: client.get().source == "redis")
 
 
 def ask_raw(port: int, request: bytes, chunk: int | None = None) -> bytes:
@@ -260,13 +296,17 @@ def ask_raw(port: int, request: bytes, chunk: int | None = None) -> bytes:
 def test_what_clients_may_send(program: Path) -> None:
     host = b"Host: here\r\n"
     last = b"GET /x HTTP/1.1\r\n" + host + b"Connection: close\r\n\r\n"
-    with server(program, "memory://", "1000000/s") as port:
+    with server(program, "memory://", "1000000/s", "-x", HOME) as port:
 
         def status(request: bytes, chunk: int | None = None) -> bytes:
             return ask_raw(port, request, chunk).partition(b"\r\n")[0]
 
         assert status(last) == status(last, 1) == b"HTTP/1.1 200 OK"
         assert status(b"GET / HTTP/1.0\r\n\r\n") == b"HTTP/1.1 200 OK"
+        assert (
+            status(b"GET / HTTP/1.0\r\nx-forwarded-for:\r\nX-FORWARDED-FOR: \xff, ,1\r\n\r\n")
+            == b"HTTP/1.1 200 OK"
+        )
         # Several at once are answered one after the other.
         assert ask_raw(port, (b"GET /x HTTP/1.1\r\n" + host + b"\r\n") * 20 + last).count(b"200 OK") == 21
         for request, expected in [
@@ -279,15 +319,16 @@ def test_what_clients_may_send(program: Path) -> None:
             (b"GET /\0 HTTP/1.1\r\n\r\n", b"400"),
             (bytes(range(256)) + b"\r\n\r\n", b"400"),
             (b"GET / HTTP/1.1\r\nX: " + b"x" * 8192, b"431"),
+            (b"GET / HTTP/1.1\r\n" + b"X-Forwarded-For: 203.0.113.1\r\n" * 33 + b"\r\n", b"431"),
         ]:
             assert status(request).split()[1:2] == [expected], request[:60]
-        assert get(port)[0] == 200
+        assert get(port).status == 200
 
 
 def test_clients_that_hang_up(program: Path, redis: RedisServer) -> None:
     """While their decision is under way: nobody else gets it, and the server goes on."""
     with server(program, redis.url, "1000000/s", "-t", "1000") as port:
-        until("Redis decides", lambda: "redis" in get(port)[2])
+        until("Redis decides", lambda: get(port).source == "redis")
         for _ in range(3):
             redis.stop()
             links = [socket.create_connection((HOME, port), timeout=30) for _ in range(50)]
@@ -296,10 +337,10 @@ def test_clients_that_hang_up(program: Path, redis: RedisServer) -> None:
             for link in links:
                 link.close()
             # Their descriptors are free again, and these get them.
-            answers = [get(port, path="/status")[2] for _ in range(50)]
+            answers = [get(port, path="/status").body for _ in range(50)]
             assert all(" since " in body for body in answers)
             redis.cont()
-            assert get(port)[0] == 200
+            assert get(port).status == 200
 
 
 def test_make_run(program: Path, c_prefix: Path) -> None:
@@ -307,4 +348,4 @@ def test_make_run(program: Path, c_prefix: Path) -> None:
     line: list[str | Path] = ["make", "--no-print-directory", "--silent", "run", "ARGS=-p 0 -l 1/h"]
     # Make gets the signal too, and says so in one of two ways.
     with started(line, program.parent, env, ends_with=(2, -signal.SIGTERM)) as (_, port):
-        assert [get(port)[0], get(port)[0]] == [200, 429]
+        assert [get(port).status, get(port).status] == [200, 429]

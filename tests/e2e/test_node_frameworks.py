@@ -245,6 +245,19 @@ def test_guard(node_frameworks: Path, redis: RedisServer) -> None:
     assert re.fullmatch(r"refused; again in [\d.]+ ms", lines[2])
 
 
+def test_the_page_tells_of_every_option(node: Path) -> None:
+    page = (artefacts.ROOT / "docs" / "node-frameworks.md").read_text()
+    fields = []
+    for part in ("shared", "fetch", "fastify"):
+        declared = (node / "node_modules" / "sluicegate" / "frameworks" / f"{part}.d.ts").read_text()
+        (options,) = re.findall(
+            r"^export interface \w*Options.*?\{\n(.*?)^\}", declared, re.DOTALL | re.MULTILINE
+        )
+        fields += re.findall(r"^  (\w+)\??:", options, re.MULTILINE)
+    assert len(fields) > 12
+    assert [name for name in fields if not re.search(rf"`{name}\b", page)] == []
+
+
 def test_what_is_not_asked_for_is_not_loaded(node: Path) -> None:
     """Without any framework, all but Nest's part loads through both doors."""
     names = [*FRAMEWORKS, "fetch"]

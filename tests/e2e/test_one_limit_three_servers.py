@@ -18,18 +18,16 @@ from redis_servers import RedisServer, free_port
 COUNT = 300
 SPEC = f"{COUNT}/day"
 EACH = 200
-FASTAPI = ["fastapi==0.165.0", "uvicorn==0.54.0"]
 
 
 @pytest.fixture
 def servers(
-    node_frameworks: Path, c_prefix: Path, tmp_path: Path
+    frameworks: Path, node_frameworks: Path, c_prefix: Path, tmp_path: Path
 ) -> dict[str, tuple[Sequence[str | Path], dict[str, str]]]:
     """How to start each, but for its arguments."""
-    python = artefacts.python_env(tmp_path / "venv", *FASTAPI)
     program = artefacts.compile_c(SOURCES / "http_server.c", tmp_path / "http_server", c_prefix)
     return {
-        "fastapi": ([python, SOURCES / "fastapi_server.py"], {}),
+        "fastapi": ([frameworks, SOURCES / "fastapi_server.py"], {}),
         "express": (["node", node_frameworks / "express_server.mjs"], {}),
         "c": ([program], artefacts.c_env(c_prefix)),
     }

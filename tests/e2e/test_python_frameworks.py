@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import re
 import shlex
+import shutil
 import statistics
 import subprocess
 import threading
@@ -20,7 +22,7 @@ import artefacts
 import pytest
 from redis_cluster import until
 from redis_servers import LOOPBACK, RedisServer, free_port
-from web_servers import Answer, Client, WebServer
+from web_servers import Answer, Load, WebServer
 
 PAGE = (artefacts.ROOT / "docs" / "python-frameworks.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL))
@@ -54,9 +56,10 @@ class Example:
     def server(
         self, python: Path, directory: Path, redis: RedisServer, spec: str = EXAMPLE_SPEC
     ) -> WebServer:
-        directory.mkdir()
         if self.section == "Django":
-            artefacts.run([python, "-m", "django", "startproject", "shop", "."], cwd=directory)
+            shutil.copytree(django_project(python), directory)
+        else:
+            directory.mkdir()
         for text in blocks(self.section, "python"):
             self._write(directory, text.replace("localhost:6379", f"localhost:{redis.port}"), spec)
         port = free_port()
@@ -69,6 +72,15 @@ class Example:
         before = file.read_text() if name == "settings.py" else ""
         watched = "" if name == "settings.py" else STATES.replace("LIMITER", self.limiter)
         file.write_text(before + text.replace(EXAMPLE_SPEC, spec) + watched)
+
+
+@functools.cache
+def django_project(python: Path) -> Path:
+    """What Django makes of a new project, beside the environment."""
+    directory = python.parents[2] / "project"
+    directory.mkdir()
+    artefacts.run([python, "-m", "django", "startproject", "shop", "."], cwd=directory)
+    return directory
 
 
 # Each process writes down what its limiter knows of the store.
@@ -102,23 +114,13 @@ OWN_LIMITS = {"Flask": ["/report"], "Django": ["/report", "/export"]}
 OPTIONS = Example("Who is limited, and to what")
 
 
-@pytest.fixture(scope="session")
-def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of one environment with the wheel and all frameworks."""
-    pins = Path(__file__).with_name("requirements-frameworks.txt")
-    # Most of what is installed is never imported, so it is not compiled either.
-    options = ["--no-compile", f"--requirement={pins}"]
-    return artefacts.python_env(tmp_path_factory.mktemp("frameworks") / "venv", *options)
-
-
 def test_the_extras_ask_for_what_the_examples_run_on(frameworks: Path, tmp_path: Path) -> None:
     extras = ["django", "fastapi", "flask", "httpx", "requests"]
     program = "import importlib.metadata as m; print(*m.metadata('sluicegate').get_all('Provides-Extra'))"
     assert artefacts.run([frameworks, "-c", program], cwd=tmp_path).split() == extras
     wanted = f"{artefacts.wheel()}[{','.join(extras)}]"
     # Without an index, pip finds nothing that is not there and fitting already.
-    dry = ["install", "--dry-run", "--no-index", "--quiet", wanted]
-    artefacts.run([frameworks, "-m", "pip", "--disable-pip-version-check", *dry], cwd=tmp_path)
+    artefacts.pip(frameworks, "install", "--dry-run", "--no-index", "--quiet", wanted)
 
 
 def test_no_module_imports_a_framework_for_another(python: Path, tmp_path: Path) -> None:
@@ -137,6 +139,38 @@ for name in ("django", "fastapi", "flask", "httpx", "requests"):
         "httpx",
         "requests",
     ]
+
+
+# What the page's tables are about, and the parameters that they leave to the text.
+TABLES = {
+    "limit": ["fastapi.RateLimit", "asgi.RateLimitMiddleware", "wsgi.RateLimitMiddleware", "flask.Limits"],
+    "transport": ["httpx.RateLimitTransport", "httpx.AsyncRateLimitTransport", "requests.RateLimitAdapter"],
+}
+IN_THE_TEXT = {"limit": {"app"}, "transport": {"limit", "adapter"}}
+
+
+def test_every_option_is_in_the_tables(frameworks: Path, tmp_path: Path) -> None:
+    (tmp_path / "options.py").write_text(
+        "import importlib, inspect, json\n"
+        "def options(name):\n"
+        "    module, _, kind = name.partition('.')\n"
+        "    found = getattr(importlib.import_module(f'sluicegate.{module}'), kind)\n"
+        "    return list(inspect.signature(found).parameters)\n"
+        f"print(json.dumps({{first: {{name: options(name) for name in names}}"
+        f" for first, names in {TABLES!r}.items()}}))\n"
+    )
+    taken = json.loads(artefacts.run([frameworks, "options.py"], cwd=tmp_path))
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", SECTIONS["Options"], flags=re.MULTILINE)
+    documented = [name for row in rows for name in re.findall(r"\w+", row)]
+    # Each table is known by its first row.
+    starts = [documented.index(first) for first in ("limit", "URL", "transport")]
+    tables = {"limit": documented[: starts[1]], "transport": documented[starts[2] :]}
+    for first, names in tables.items():
+        options = {option for each in taken[first].values() for option in each}
+        assert options - IN_THE_TEXT[first] == set(names), first
+    django = (artefacts.ROOT / "bindings-python/python/sluicegate/django.py").read_text()
+    entries = re.findall(r"^([A-Z_]+):", django, flags=re.MULTILINE)
+    assert len(entries) > 5 and set(documented[starts[1] : starts[2]]) == set(entries)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
@@ -231,41 +265,16 @@ def test_plans_costs_skipping_proxies_and_an_own_refusal(
             assert through == [200, 200, 429]
 
 
-class Load(threading.Thread):
-    """Requests to one server, one after the other, until it is stopped."""
-
-    def __init__(self, name: str, port: int) -> None:
-        super().__init__(name=name)
-        self._port = port
-        self._stopped = threading.Event()
-        self.answers: list[Answer] = []
-        self.error: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with Client(self._port) as client:
-                while not self._stopped.wait(0.005) and len(self.answers) < 100_000:
-                    self.answers.append(client.get())
-        except Exception as error:
-            self.error = error
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join(timeout=60)
-        assert not self.is_alive()
-
-
 def test_redis_is_killed_under_load(frameworks: Path, tmp_path: Path) -> None:
     """All frameworks at once, on one limit and one key."""
     rate, burst = 50, 50
     with ExitStack() as stack:
         redis = stack.enter_context(RedisServer(persist=True))
         servers = [
-            stack.enter_context(
-                example.server(frameworks, tmp_path / str(number), redis, f"{rate}/s burst {burst}")
-            )
+            example.server(frameworks, tmp_path / str(number), redis, f"{rate}/s burst {burst}")
             for number, example in enumerate(EXAMPLES)
         ]
+        stack.enter_context(WebServer.all_at_once(servers))
         started = time.monotonic()
         loads = [Load(example.name, server.port) for example, server in zip(EXAMPLES, servers, strict=True)]
         try:

@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +57,32 @@ class Client:
         return Answer(response.status, fields, body, time.monotonic() - started)
 
 
+class Load(threading.Thread):
+    """Requests to one server, one after the other, until it is stopped."""
+
+    def __init__(
+        self, name: str, port: int, path: str = "/", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(name=name)
+        self._port, self._path, self._headers = port, path, headers
+        self._stopped = threading.Event()
+        self.answers: list[Answer] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with Client(self._port) as client:
+                while not self._stopped.wait(0.005) and len(self.answers) < 100_000:
+                    self.answers.append(client.get(self._path, self._headers))
+        except Exception as error:
+            self.error = error
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join(timeout=60)
+        assert not self.is_alive()
+
+
 class WebServer:
     """A server that is started on entry and listens then; gone on exit with all its workers."""
 
@@ -66,6 +93,15 @@ class WebServer:
         self._log = directory / f"server-{port}.log"
 
     def __enter__(self) -> WebServer:
+        self._launch()
+        try:
+            self._wait()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _launch(self) -> None:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -76,12 +112,18 @@ class WebServer:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        try:
-            self._wait()
-        except BaseException:
-            self._end()
-            raise
-        return self
+
+    @classmethod
+    @contextlib.contextmanager
+    def all_at_once(cls, servers: Sequence[WebServer]) -> Iterator[None]:
+        """Several that start beside each other."""
+        with contextlib.ExitStack() as stack:
+            for server in servers:
+                server._launch()
+                stack.push(server.__exit__)
+            for server in servers:
+                server._wait()
+            yield
 
     def __exit__(
         self,

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -225,6 +226,49 @@ void an_outage() {
 #endif
 }
 
+bool within_a_minute(const std::function<bool()> &holds) {
+    for (int i = 0; i < 6000 && !holds(); i++) std::this_thread::sleep_for(10ms);
+    return holds();
+}
+
+void events() {
+    const auto begun = std::chrono::system_clock::now() - 1s;
+    std::atomic<int> told{0}, gone{0};
+    // Lives as long as the limiter that it listens to.
+    auto alive = std::shared_ptr<void>(nullptr, [&](void *) { gone++; });
+    Options listening;
+    listening.on_event = [&, alive = std::move(alive)](const Event &event) {
+        CHECK(event.kind == SG_EVENT_OUT && event.at > begun);
+        CHECK(event.message.find("refused") != std::string_view::npos);
+        told++;
+        throw std::runtime_error("dropped");
+    };
+    {
+        Limiter first("redis://127.0.0.1:1", listening);
+        listening = Options();
+        Limiter second = std::move(first);
+        CHECK(within_a_minute([&] { return told == 1; }) && gone == 0);
+        second = Limiter("memory://");
+        CHECK(gone == 1);
+        CHECK(second.limit("n", "1/s").try_acquire("k"));
+    }
+    CHECK(told == 1 && gone == 1);
+}
+
+void http() {
+    ManualClock clock;
+    Limiter limiter("memory://", options(&clock));
+    Limit limit = limiter.limit("api", "1/m; 10/m");
+    const Decision allowed = limit.try_acquire("k"), refused = limit.try_acquire("k");
+    CHECK(allowed.rule == 0 && limit.http_headers(allowed).find("Retry-After") == std::string::npos);
+    const std::string fields = limit.http_headers(refused, true);
+    CHECK(fields.find("Retry-After: 60\r\n") != std::string::npos);
+    CHECK(fields.find("X-RateLimit-Limit: 1\r\n") != std::string::npos);
+    CHECK(fields.find("RateLimit: \"api-1\";r=0;t=60\r\n") != std::string::npos);
+    const std::string problem = limit.http_problem(refused);
+    CHECK(problem.front() == '{' && problem.back() == '}' && problem.find("api-1") != std::string::npos);
+}
+
 void what_c_has_opened() {
     sg_options set;
     sg_limiter *opened = nullptr;
@@ -250,6 +294,8 @@ int main() {
         stores++;
     }
     an_outage();
+    events();
+    http();
     what_c_has_opened();
     std::printf("wrapper: all as in C, on %d stores\n", stores);
     return 0;

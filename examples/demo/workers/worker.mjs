@@ -9,13 +9,24 @@ const limiter = new Limiter(url)
 const limit = limiter.limit('demo', spec)
 
 const now = () => (performance.timeOrigin + performance.now()) / 1000
-const fresh = () => ({ from: now(), admitted: [], refused: {}, errors: 0, error: null, longest_ms: 0 })
+const fresh = () => ({
+  from: now(),
+  /** @type {[started: number, ended: number, source: string][]} */
+  admitted: [],
+  /** @type {Record<string, number>} */
+  refused: {},
+  errors: 0,
+  /** @type {string | null} */
+  error: null,
+  longest_ms: 0,
+})
 let report = fresh()
 
+/** @param {number} started @param {import('sluicegate').Decision | null} decision @param {unknown} [error] */
 function callEnded(started, decision, error) {
   const ended = now()
   report.longest_ms = Math.max(report.longest_ms, (ended - started) * 1000)
-  if (error) {
+  if (decision === null) {
     report.errors += 1
     report.error = String(error)
   } else if (decision.allowed) {

@@ -15,6 +15,7 @@ const [line] = await once(process.stdin, 'data')
 process.stdin.destroy()
 const [start, end] = String(line).split(' ').map(Number)
 
+/** @type {number[]} */
 const sends = []
 async function sender() {
   await sleep((start - now()) / 1e6)

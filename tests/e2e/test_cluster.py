@@ -27,7 +27,7 @@ def test_all_scenarios_hold_on_a_cluster(cluster: RedisCluster) -> None:
     done = subprocess.run(line, cwd=artefacts.ROOT, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout[-5000:]
     assert "on memory and redis" in done.stdout
-    assert all("sg:" in node.command("KEYS", "*") for node in cluster.masters())
+    assert all("sc-" in node.command("KEYS", "*") for node in cluster.masters())
 
 
 def test_each_server_has_its_keys(driver: Recipe, cluster: RedisCluster) -> None:

@@ -1,7 +1,7 @@
 // What stands behind the gateway, and who may ask how much of it: in your gateway, its configuration.
 
 /** What one client address may send at all, with an API key or without. */
-export const PER_ADDRESS = '50/s burst 100'
+export const PER_ADDRESS = '10/s burst 100'
 
 /** What one API key may ask for. Two limits in one spec must both admit. */
 export const QUOTAS = {

@@ -169,14 +169,14 @@ def test_an_address_is_limited_whatever_its_key(gateways: Gateways) -> None:
 
     started = time.monotonic()
     alone = statuses([ask(number, "127.0.0.2", f"203.0.113.{number % 200}") for number in range(220)])
-    assert set(alone) == {401, 429} and enough(100) <= alone[401] <= most(started, 100, 50)
+    assert set(alone) == {401, 429} and enough(100) <= alone[401] <= most(started, 100, 10)
     # Whoever comes through the proxy is known by what the proxy says.
     started = time.monotonic()
     for client in ("198.51.100.1", "198.51.100.2"):
         through = [ask(number, PROXY, f"203.0.113.{number}, {client}") for number in range(20)]
         left = [int(answer.headers["ratelimit"].partition("r=")[2].partition(";")[0]) for answer in through]
         assert statuses(through) == {401: 20} and max(left) == 99
-        assert min(left) <= 99 - 20 + 1 + (time.monotonic() - started) * 50
+        assert min(left) <= 99 - 20 + 1 + (time.monotonic() - started) * 10
     assert gateways.service.asked == []
 
 
@@ -189,7 +189,7 @@ def test_what_fails_costs_the_key_nothing(gateways: Gateways, failing: str) -> N
     assert len(gateways.service.asked) == 60
     gateways.service.failing = ""
     started = time.monotonic()
-    after = statuses(gateways.ask(36, "/search", APP))
+    after = statuses(gateways.ask(36, "/search", APP, "127.0.0.4"))
     assert enough(30) <= after[200] <= most(started, 30, 0.5)
 
 
@@ -197,7 +197,7 @@ def test_the_address_pays_for_what_fails(gateways: Gateways) -> None:
     gateways.service.failing = "says 503"
     started = time.monotonic()
     seen = statuses(gateways.ask(220, "/orders/7", APP, "127.0.0.3"))
-    assert set(seen) == {503, 429} and enough(100) <= seen[503] <= most(started, 100, 50)
+    assert set(seen) == {503, 429} and enough(100) <= seen[503] <= most(started, 100, 10)
 
 
 def test_redis_is_away_under_load(gateways: Gateways) -> None:

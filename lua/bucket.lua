@@ -3,8 +3,9 @@
 
 local LEVEL = '>I7I7I6'
 
--- How to load, write and view a level that is `full` at most, and how to give back a turn.
-local function level(token, flow, full)
+-- How to load, save and view a level that is `full` at most, and how to give back a turn, which comes
+-- at a debt of `turn`; where that is not said, at its own cost.
+local function level(token, flow, full, turn)
   local refill = ceil(full / flow)
 
   local function write(key, debt, time)
@@ -39,20 +40,24 @@ local function level(token, flow, full)
     return debt > 0 and debt or 0, now
   end
 
+  local function save(key, debt, time, units)
+    return write(key, debt + units * token, time)
+  end
+
   local function view(debt, time)
     return debt, time - now
   end
 
-  -- Gives back a turn of so many units, taken when debt and time were as marked, which comes at a
-  -- debt of `before`. A turn that has come is not given back, nor what others took after it.
-  local function cancel(key, debt, time, units, before, marked_debt, marked_time)
-    local drained = max(0, time - marked_time) * flow
+  -- Gives back a turn that was taken when debt and time were as marked. One that has come is not
+  -- given back, nor what others took after it.
+  local function cancel(key, debt, time, cost, marked_debt, marked_time)
+    local units, drained = cost * token, max(0, time - marked_time) * flow
     local back = min(debt, units - max(0, debt + drained - marked_debt))
-    if drained + before >= marked_debt or back <= 0 then
+    if drained + (turn or units) >= marked_debt or back <= 0 then
       return debt, time
     end
     return write(key, debt - back, time)
   end
 
-  return load, write, view, cancel
+  return load, save, view, { cancel = cancel }
 end

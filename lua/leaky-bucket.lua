@@ -3,7 +3,7 @@
 -- State: debt, the units of slots that are taken and have not gone by, and its time.
 
 rules['leaky-bucket'] = function(token, flow, queue, wait)
-  local load, write, view, cancel = level(token, flow, (queue + 1) * token)
+  local load, save, view, turns = level(token, flow, (queue + 1) * token)
 
   local function fit(debt, _, calls, cost)
     local room = min(wait, (queue - cost + 1) * token) - debt
@@ -13,13 +13,5 @@ rules['leaky-bucket'] = function(token, flow, queue, wait)
     return min(calls, floor(room / (cost * token)) + 1)
   end
 
-  local function save(key, debt, time, units)
-    return write(key, debt + units * token, time)
-  end
-
-  return load, fit, save, view, {
-    cancel = function(key, debt, time, cost, marked_debt, marked_time)
-      return cancel(key, debt, time, cost * token, cost * token, marked_debt, marked_time)
-    end,
-  }
+  return load, fit, save, view, turns
 end

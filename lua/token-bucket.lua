@@ -4,7 +4,7 @@
 
 rules['token-bucket'] = function(token, flow, burst, wait)
   local full = burst * token
-  local load, write, view, cancel = level(token, flow, full)
+  local load, save, view, turns = level(token, flow, full, full)
 
   local function fit(debt, _, calls, cost)
     local most = (full + wait - debt) / (cost * token)
@@ -14,13 +14,5 @@ rules['token-bucket'] = function(token, flow, burst, wait)
     return most < calls and most - most % 1 or calls
   end
 
-  local function save(key, debt, time, units)
-    return write(key, debt + units * token, time)
-  end
-
-  return load, fit, save, view, {
-    cancel = function(key, debt, time, cost, marked_debt, marked_time)
-      return cancel(key, debt, time, cost * token, full, marked_debt, marked_time)
-    end,
-  }
+  return load, fit, save, view, turns
 end

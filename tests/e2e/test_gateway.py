@@ -17,7 +17,7 @@ import artefacts
 import pytest
 from redis_cluster import until
 from redis_servers import LOOPBACK, RedisServer, free_port
-from web_servers import Answer, Load, WebServer
+from web_servers import Answer, Load, WebServer, all_say, through_an_outage
 
 EXAMPLE = artefacts.ROOT / "examples" / "gateway"
 SHOP, APP = {"X-API-Key": "key-of-shop"}, {"X-API-Key": "key-of-app"}
@@ -78,9 +78,6 @@ class Gateways:
         servers = [self.servers[number % len(self.servers)] for number in range(times)]
         return [server.get(path, headers, source) for server in servers]
 
-    def say(self, state: str) -> bool:
-        return all(json.loads(server.get("/status").body)["state"] == state for server in self.servers)
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -107,7 +104,7 @@ def running(project: Path) -> Iterator[Gateways]:
             for port in (free_port(), free_port())
         ]
         gateways = Gateways(servers, redis, service)
-        until("Redis decides", lambda: gateways.say("up"))
+        until("Redis decides", lambda: all_say(gateways.servers, "up"))
         yield gateways
 
 
@@ -203,31 +200,7 @@ def test_the_address_pays_for_what_fails(gateways: Gateways) -> None:
 def test_redis_is_away_under_load(gateways: Gateways) -> None:
     started = time.monotonic()
     loads = [Load("gateway", server.port, "/orders/7", SHOP) for server in gateways.servers]
-    healthy: list[Answer] = []
-
-    def reached(state: str) -> bool:
-        healthy.extend(server.get("/health") for server in gateways.servers)
-        return gateways.say(state)
-
-    try:
-        for load in loads:
-            load.start()
-        # Until each process has seen the key, and knows of the other by a heartbeat.
-        time.sleep(2.5)
-        gateways.redis.kill()
-        until("status() is out", lambda: reached("out"))
-        counted = [len(load.answers) for load in loads]
-        until(
-            "requests are answered without Redis",
-            lambda: all(len(load.answers) > before + 50 for load, before in zip(loads, counted, strict=True)),
-        )
-        gateways.redis.restart()
-        until("status() is up", lambda: reached("up"))
-    finally:
-        for load in loads:
-            load.stop()
-    assert [load.error for load in loads] == [None, None]
-    answers = [answer for load in loads for answer in load.answers]
+    answers, healthy = through_an_outage(gateways.servers, gateways.redis, loads)
     assert set(statuses(answers)) == {200, 429} and set(statuses(healthy)) == {200}
     slowest = max(answer.seconds for answer in [*answers, *healthy])
     print(f"{dict(statuses(answers))}, slowest {slowest * 1000:.0f} ms")

@@ -15,7 +15,7 @@ import artefacts
 import pytest
 from redis_cluster import until
 from redis_servers import RedisServer, free_port
-from web_servers import Answer, Load, WebServer
+from web_servers import Answer, Load, WebServer, all_say, through_an_outage
 
 EXAMPLE = artefacts.ROOT / "examples" / "plans-api"
 ANN, BEN, PIA, EVE = ({"X-API-Key": f"key-of-{name}"} for name in ("ann", "ben", "pia", "eve"))
@@ -48,9 +48,6 @@ class Api:
         """What a limit may have let through since the start."""
         return int(burst + LATE + (time.monotonic() - self.started) * per_minute / 60) // cost
 
-    def says(self, state: str) -> bool:
-        return all(json.loads(server.get("/status").body)["state"] == state for server in self.servers)
-
 
 @pytest.fixture(scope="module")
 def api(frameworks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
@@ -66,7 +63,7 @@ def api(frameworks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ]
         stack.enter_context(WebServer.all_at_once(servers))
         api = Api(servers, redis, time.monotonic())
-        until("Redis decides", lambda: api.says("up"))
+        until("Redis decides", lambda: all_say(api.servers, "up"))
         yield api
 
 
@@ -128,31 +125,7 @@ def test_strangers_are_limited_by_address(api: Api) -> None:
 def test_redis_is_away_under_load(api: Api) -> None:
     """The last test: what Pia has used since the first one counts."""
     loads = [Load("plans-api", server.port, "/quotes/acme", PIA) for server in api.servers]
-    healthy: list[Answer] = []
-
-    def reached(state: str) -> bool:
-        healthy.extend(server.get("/health") for server in api.servers)
-        return api.says(state)
-
-    try:
-        for load in loads:
-            load.start()
-        # Until each process has seen the key, and knows of the other by a heartbeat.
-        time.sleep(2.5)
-        api.redis.kill()
-        until("status() is out", lambda: reached("out"))
-        counted = [len(load.answers) for load in loads]
-        until(
-            "requests are answered without Redis",
-            lambda: all(len(load.answers) > before + 50 for load, before in zip(loads, counted, strict=True)),
-        )
-        api.redis.restart()
-        until("status() is up", lambda: reached("up"))
-    finally:
-        for load in loads:
-            load.stop()
-    assert [load.error for load in loads] == [None, None]
-    answers = [answer for load in loads for answer in load.answers]
+    answers, healthy = through_an_outage(api.servers, api.redis, loads)
     assert {answer.status for answer in healthy} == {200}
     slowest = max(answer.seconds for answer in [*answers, *healthy])
     print(f"{len(answers)} requests, {passed(answers)} passed, slowest {slowest * 1000:.0f} ms")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import signal
 import socket
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from redis_servers import LOOPBACK, die_with_parent
+from redis_cluster import until
+from redis_servers import LOOPBACK, RedisServer, die_with_parent
 
 START_SECONDS = 60.0
 ASK_SECONDS = 30.0
@@ -163,3 +165,39 @@ class WebServer:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=15)
+
+
+def all_say(servers: Sequence[WebServer], state: str) -> bool:
+    """Whether the `/status` of every server has this state."""
+    return all(json.loads(server.get("/status").body)["state"] == state for server in servers)
+
+
+def through_an_outage(
+    servers: Sequence[WebServer], redis: RedisServer, loads: Sequence[Load]
+) -> tuple[list[Answer], list[Answer]]:
+    """Kills Redis under the load and starts it again; returns the answers, and those of `/health`."""
+    healthy: list[Answer] = []
+
+    def reached(state: str) -> bool:
+        healthy.extend(server.get("/health") for server in servers)
+        return all_say(servers, state)
+
+    try:
+        for load in loads:
+            load.start()
+        # Until each process has seen the key, and knows of the other by a heartbeat.
+        time.sleep(2.5)
+        redis.kill()
+        until("status() is out", lambda: reached("out"))
+        counted = [len(load.answers) for load in loads]
+        until(
+            "requests are answered without Redis",
+            lambda: all(len(load.answers) > before + 50 for load, before in zip(loads, counted, strict=True)),
+        )
+        redis.restart()
+        until("status() is up", lambda: reached("up"))
+    finally:
+        for load in loads:
+            load.stop()
+    assert [load.error for load in loads] == [None] * len(loads)
+    return [answer for load in loads for answer in load.answers], healthy

@@ -32,10 +32,9 @@ impl DenyCache {
         DenyCache { refusals: Recent::new(max_keys), longest: micros(longest), clock }
     }
 
-    /// The refusal that the store would repeat, if it is remembered.
-    pub(crate) fn get(&self, op: Op, parts: &[Part<'_>]) -> Option<Decision> {
-        let [part] = parts else { return None };
-        if self.longest == 0 || op != (Op::Take { wait: 0 }) {
+    /// The refusal with which the store would repeat itself, were this taken now, if it is remembered.
+    pub(crate) fn get(&self, part: &Part<'_>) -> Option<Decision> {
+        if self.longest == 0 {
             return None;
         }
         let refusal = self.refusals.get(part.state_id(), part.key)?;

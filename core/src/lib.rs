@@ -32,6 +32,7 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+mod kept_key;
 mod key;
 mod lane;
 mod limiter;

@@ -10,7 +10,7 @@ use crate::argument::{check_cost, check_duration};
 use crate::clock::micros;
 use crate::config::Builder;
 use crate::decision::Decision;
-use crate::engine::{Answered, Engine};
+use crate::engine::{Answered, Engine, TAKE};
 use crate::error::{Error, ErrorKind, Result, quote};
 use crate::event::Event;
 use crate::key;
@@ -95,11 +95,7 @@ impl Limiter {
     /// that names a limit and key twice; [`ErrorKind::Unsupported`] for a concurrency limit.
     pub async fn try_acquire_all<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Decision> {
         let parts = self.parts(entries);
-        match self.submit_all(parts) {
-            Submitted::Now(answer) => answer,
-            Submitted::Later(later) => later.answer().await,
-        }
-        .and_then(only_decision)
+        self.submit_all(parts).answer().await.and_then(only_decision)
     }
 
     /// [`Limiter::try_acquire_all`] for a thread that may block.
@@ -287,7 +283,11 @@ impl Limit {
     /// for a concurrency limit, [`ErrorKind::Outage`] under `on_outage = raise`,
     /// [`ErrorKind::Closed`].
     pub async fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        self.decide(Call::TryAcquire { cost }, key).await
+        let key = key.as_ref();
+        match self.take_now(key, cost) {
+            Some(decision) => decision,
+            None => self.send(TAKE, cost, key, false)?.answer().await.and_then(only_decision),
+        }
     }
 
     /// Waits its turn, first come first served, and gives up at once when the wait would be
@@ -354,7 +354,11 @@ impl Limit {
     /// # Errors
     /// The same.
     pub fn try_acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        self.decide_blocking(Call::TryAcquire { cost }, key)
+        let key = key.as_ref();
+        match self.take_now(key, cost) {
+            Some(decision) => decision,
+            None => self.send(TAKE, cost, key, true)?.wait().and_then(only_decision),
+        }
     }
 
     /// [`Limit::acquire`] for a thread that may block.
@@ -414,10 +418,7 @@ impl Limit {
     /// # Errors
     /// Those of the verb.
     pub async fn call(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Answer> {
-        match self.submit(call, key.as_ref()) {
-            Submitted::Now(answer) => answer,
-            Submitted::Later(later) => later.answer().await,
-        }
+        self.submit(call, key.as_ref()).answer().await
     }
 
     /// Any verb, as data, for a thread that may block.
@@ -444,6 +445,9 @@ impl Limit {
     /// `None` where [`Limit::submit`] or [`Limit::submit_blocking`] is needed. A call that may have
     /// to wait for its turn is never answered here.
     pub fn decide_now(&self, call: Call, key: &[u8]) -> Option<Result<Answer>> {
+        if let Call::TryAcquire { cost } = call {
+            return self.take_now(key, cost).map(|decision| decision.map(Answer::Decision));
+        }
         match self.step(call) {
             Ok(step) => step.and_then(|(op, cost)| self.step_now(op, cost, key)),
             Err(error) => Some(Err(error)),
@@ -457,13 +461,22 @@ impl Limit {
         if let Some(answer) = self.step_now(op, cost, key) {
             return Ok(Submitted::Now(answer));
         }
-        Ok(Submitted::from_engine(
-            &self.limiter.engine,
-            op,
-            smallvec::smallvec![self.part(key, cost)?],
-            may_block,
-            answer_to(op),
-        ))
+        self.send(op, cost, key, may_block)
+    }
+
+    /// Starts a call that can't be answered without waiting.
+    fn send(&self, op: Op, cost: u64, key: &[u8], may_block: bool) -> Result<Submitted> {
+        let parts = smallvec::smallvec![self.part(key, cost)?];
+        Ok(Submitted::from_engine(&self.limiter.engine, op, parts, may_block, answer_to(op)))
+    }
+
+    /// [`Limit::decide_now`] for `try_acquire`, which most calls are.
+    fn take_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
+        if let Err(error) = self.refuse_concurrency("try_acquire").and_then(|()| check(key, cost)) {
+            return Some(Err(error));
+        }
+        let kept = key::kept(key);
+        self.limiter.engine.take_now(&Part { plan: &self.plan, key: &kept, cost })
     }
 
     /// The one step that answers a call; `None` for the verbs that wait.
@@ -488,10 +501,9 @@ impl Limit {
     }
 
     fn step_now(&self, op: Op, cost: u64, key: &[u8]) -> Option<Result<Answer>> {
-        let cost = match check_cost(cost).and_then(|cost| key::check_key(key).map(|()| cost)) {
-            Ok(cost) => cost,
-            Err(error) => return Some(Err(error)),
-        };
+        if let Err(error) = check(key, cost) {
+            return Some(Err(error));
+        }
         let kept = key::kept(key);
         let part = Part { plan: &self.plan, key: &kept, cost };
         self.limiter.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
@@ -596,6 +608,11 @@ impl Limit {
     }
 }
 
+fn check(key: &[u8], cost: u64) -> Result<()> {
+    check_cost(cost)?;
+    key::check_key(key)
+}
+
 /// What an engine's answer to `op` is to its caller.
 fn answer_to(op: Op) -> impl FnOnce(Answered) -> Answer + Send + 'static {
     move |answered| if op == Op::Reset { Answer::Done } else { Answer::Decision(answered.decision) }
@@ -660,6 +677,13 @@ pub struct Pending {
 }
 
 impl Submitted {
+    async fn answer(self) -> Result<Answer> {
+        match self {
+            Submitted::Now(answer) => answer,
+            Submitted::Later(later) => later.answer().await,
+        }
+    }
+
     fn from_engine(
         engine: &Arc<Engine>,
         op: Op,

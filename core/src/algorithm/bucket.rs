@@ -1,6 +1,7 @@
 //! What the token bucket and the leaky bucket share: a level that drains at a constant rate.
 //! Twin of `lua/bucket.lua`.
 
+use super::kept::{Small, Words};
 use crate::clock::{MAX_EXACT, Micros};
 
 /// A rate as a reduced fraction: a token is worth `token` units, and `flow` units drain per
@@ -46,6 +47,17 @@ pub(crate) struct Level {
     unit: u64,
 }
 
+impl Small for Level {
+    fn words(self) -> Words {
+        Words::new([self.debt, self.time], self.unit)
+    }
+
+    fn of(words: Words) -> Level {
+        let [debt, time] = words.numbers;
+        Level { debt, time, unit: words.unit() }
+    }
+}
+
 impl Level {
     pub(crate) fn new(rate: &RefillRate, debt: u64, time: Micros) -> Self {
         Level { debt, time, unit: rate.token }
@@ -64,8 +76,8 @@ impl Level {
         if stepped {
             self.time = now;
         } else if self.time <= now {
-            let elapsed = now - self.time;
-            self.debt = if elapsed >= rate.time(self.debt) { 0 } else { self.debt - elapsed * rate.flow };
+            let drained = (now - self.time).saturating_mul(rate.flow);
+            self.debt = self.debt.saturating_sub(drained);
             self.time = now;
         }
         stepped

@@ -4,7 +4,8 @@
 //! UTC offset. Across the boundary of two windows up to twice the count may pass: that is the
 //! nature of the algorithm. From: go-zero's PeriodLimit, redis_rate v7.
 
-use super::{Ask, Report, Step, View};
+use super::kept::{Small, Words};
+use super::{Ask, Report, Step, View, whole_calls};
 use crate::clock::Micros;
 use crate::spec::Rule;
 
@@ -21,6 +22,17 @@ pub(crate) struct FixedWindow {
 pub(crate) struct Window {
     used: u64,
     end: Micros,
+}
+
+impl Small for Window {
+    fn words(self) -> Words {
+        Words::new([self.used, self.end], 0)
+    }
+
+    fn of(words: Words) -> Window {
+        let [used, end] = words.numbers;
+        Window { used, end }
+    }
 }
 
 impl FixedWindow {
@@ -73,7 +85,7 @@ impl Step for FixedWindow {
     }
 
     fn fit(&self, state: &Window, _now: Micros, ask: &Ask) -> u64 {
-        ask.calls.min(self.count.saturating_sub(state.used) / ask.cost)
+        whole_calls(ask.calls, self.count.saturating_sub(state.used), ask.cost)
     }
 
     fn spend(&self, state: &mut Window, _now: Micros, units: u64) {

@@ -8,6 +8,7 @@ mod bucket;
 pub(crate) mod concurrency;
 mod fixed_window;
 mod gcra;
+mod kept;
 mod leaky_bucket;
 mod sliding_log;
 mod sliding_window;
@@ -20,6 +21,8 @@ use crate::decision::{Decision, Source};
 use crate::spec::{Algorithm, Rule};
 
 pub(crate) use bucket::RefillRate;
+pub(crate) use kept::Kept;
+use kept::{Small, Words};
 
 /// What one call, or several equal ones, asks of a key.
 #[derive(Debug, Clone, Copy)]
@@ -94,27 +97,35 @@ pub(crate) struct Report {
     pub(crate) wait: Micros,
 }
 
-/// A key's state under any of the algorithms.
+/// A key's state under any of the algorithms, while it is worked with.
 #[derive(Debug, Clone)]
 pub(crate) enum State {
     TokenBucket(bucket::Level),
     Gcra(gcra::Arrival),
     LeakyBucket(bucket::Level),
     FixedWindow(fixed_window::Window),
-    SlidingWindow(Box<sliding_window::Slices>),
-    SlidingLog(Box<sliding_log::Log>),
-    Concurrency(Box<concurrency::Holders>),
+    SlidingWindow(sliding_window::Slices),
+    SlidingLog(sliding_log::Log),
+    Concurrency(concurrency::Holders),
 }
 
 impl State {
     /// What to go back to after a call that changes nothing: another spec may load the state
     /// next, and must find it as it was written. `None` where loading loses nothing.
-    pub(crate) fn written(&self) -> Option<State> {
+    fn written(&self) -> Option<State> {
         match self {
             State::SlidingLog(_) | State::Concurrency(_) => None,
             other => Some(other.clone()),
         }
     }
+}
+
+/// What came of a call for one key.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) decision: Decision,
+    /// When the state will be as if never used, where it was changed.
+    pub(crate) fresh_at: Option<Micros>,
 }
 
 /// A rule with its numbers worked out: one of the algorithms.
@@ -186,6 +197,70 @@ impl Twin {
         }
     }
 
+    /// Works on a kept state with `change`, which is given it as of `now`, and says what came of it
+    /// and whether it changed something. Where nothing is changed, the state stays as it was
+    /// written. Says too when the state will be as if never used, where it was changed.
+    pub(crate) fn work<R>(
+        &self,
+        kept: &mut Kept,
+        now: Micros,
+        change: impl FnOnce(&mut State) -> (R, bool),
+    ) -> (R, Option<Micros>) {
+        let work = |state: &mut State| {
+            let settled = self.load(state, now);
+            let (result, changed) = change(state);
+            (result, (changed || settled).then(|| self.fresh_at(state)))
+        };
+        match kept {
+            Kept::Words(words) => {
+                let mut state = self.state_of(*words);
+                let done = work(&mut state);
+                if done.1.is_some() {
+                    *kept = state.into();
+                }
+                done
+            }
+            Kept::Boxed(state) => {
+                let before = state.written();
+                let done = work(state);
+                if let (None, Some(before)) = (done.1, before) {
+                    **state = before;
+                }
+                done
+            }
+        }
+    }
+
+    fn state_of(&self, words: Words) -> State {
+        match self {
+            Twin::TokenBucket(_) => State::TokenBucket(Small::of(words)),
+            Twin::Gcra(_) => State::Gcra(Small::of(words)),
+            Twin::LeakyBucket(_) => State::LeakyBucket(Small::of(words)),
+            Twin::FixedWindow(_) => State::FixedWindow(Small::of(words)),
+            _ => unreachable!("a large state is in a box"),
+        }
+    }
+
+    /// What one call comes to that takes `cost` now from this limit alone, in one go.
+    #[inline]
+    pub(crate) fn take(&self, kept: &mut Kept, now: Micros, cost: u64, source: Source) -> Taken {
+        match (self, &mut *kept) {
+            (Twin::TokenBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
+            (Twin::Gcra(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
+            (Twin::LeakyBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
+            (Twin::FixedWindow(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
+            (_, Kept::Boxed(state)) => {
+                let before = state.written();
+                let taken = with_state!(self, &mut **state, |twin, state| take(twin, state, now, cost, source));
+                if let (None, Some(before)) = (taken.fresh_at, before) {
+                    **state = before;
+                }
+                taken
+            }
+            _ => unreachable!("a large state is in a box"),
+        }
+    }
+
     pub(crate) fn load(&self, state: &mut State, now: Micros) -> bool {
         with_state!(self, state, |twin, state| twin.load(state, now))
     }
@@ -232,9 +307,9 @@ impl Twin {
             Twin::Gcra(twin) => State::Gcra(twin.revive(view, now)),
             Twin::LeakyBucket(twin) => State::LeakyBucket(twin.revive(view, now)),
             Twin::FixedWindow(twin) => State::FixedWindow(twin.revive(view, now)),
-            Twin::SlidingWindow(twin) => State::SlidingWindow(Box::new(twin.revive(view, now))),
-            Twin::SlidingLog(twin) => State::SlidingLog(Box::new(twin.revive(view, now))),
-            Twin::Concurrency(twin) => State::Concurrency(Box::new(twin.revive(view, now))),
+            Twin::SlidingWindow(twin) => State::SlidingWindow(twin.revive(view, now)),
+            Twin::SlidingLog(twin) => State::SlidingLog(twin.revive(view, now)),
+            Twin::Concurrency(twin) => State::Concurrency(twin.revive(view, now)),
         }
     }
 
@@ -265,24 +340,12 @@ impl Twin {
     /// The decision of an admitted call that took `cost`, after which `later` units were taken
     /// by equal calls. A cost of 0 took nothing and waits for nothing.
     pub(crate) fn admission(&self, view: &View, cost: u64, later: u64, source: Source) -> Decision {
-        let report = with_twin!(self, |twin| twin.report(view, cost, later));
-        Decision {
-            allowed: true,
-            limit: self.limit(),
-            remaining: report.remaining,
-            retry_after: None,
-            reset_after: Duration::from_micros(report.reset_after),
-            wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
-            source,
-            rule: 0,
-        }
+        with_twin!(self, |twin| admission(twin, view, cost, later, source))
     }
 
     /// The decision of a refused call.
     pub(crate) fn refusal(&self, view: &View, cost: u64, source: Source) -> Decision {
-        let retry_after = (cost <= self.limit())
-            .then(|| Duration::from_micros(with_twin!(self, |twin| twin.retry_after(view, cost))));
-        Decision { allowed: false, retry_after, wait: Duration::ZERO, ..self.admission(view, 0, 0, source) }
+        with_twin!(self, |twin| refusal(twin, view, cost, source))
     }
 
     /// The numbers that the script of this algorithm works with, in its order. A debit takes what
@@ -298,4 +361,64 @@ impl Twin {
             Twin::Concurrency(twin) => twin.script_arguments(),
         }
     }
+}
+
+fn admission(twin: &impl Step, view: &View, cost: u64, later: u64, source: Source) -> Decision {
+    let report = twin.report(view, cost, later);
+    Decision {
+        allowed: true,
+        limit: twin.limit(),
+        remaining: report.remaining,
+        retry_after: None,
+        reset_after: Duration::from_micros(report.reset_after),
+        wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
+        source,
+        rule: 0,
+    }
+}
+
+fn refusal(twin: &impl Step, view: &View, cost: u64, source: Source) -> Decision {
+    let retry_after =
+        (cost <= twin.limit()).then(|| Duration::from_micros(twin.retry_after(view, cost)));
+    Decision { allowed: false, retry_after, wait: Duration::ZERO, ..admission(twin, view, 0, 0, source) }
+}
+
+#[inline]
+fn take<S: Step>(twin: &S, state: &mut S::State, now: Micros, cost: u64, source: Source) -> Taken {
+    let settled = twin.load(state, now);
+    let admitted = cost == 0
+        || (cost <= twin.limit() && twin.fit(state, now, &Ask { calls: 1, cost, wait: 0 }) > 0);
+    let takes = admitted && cost > 0;
+    if takes {
+        twin.spend(state, now, cost);
+    }
+    let view = twin.view(state, now, cost);
+    let decision = if admitted {
+        admission(twin, &view, cost, 0, source)
+    } else {
+        refusal(twin, &view, cost, source)
+    };
+    Taken { decision, fresh_at: (takes || settled).then(|| twin.fresh_at(state)) }
+}
+
+#[inline]
+fn take_small<S: Step<State: Small>>(
+    twin: &S,
+    words: &mut Words,
+    now: Micros,
+    cost: u64,
+    source: Source,
+) -> Taken {
+    let mut state = S::State::of(*words);
+    let taken = take(twin, &mut state, now, cost, source);
+    if taken.fresh_at.is_some() {
+        *words = state.words();
+    }
+    taken
+}
+
+/// How many of `calls` find room, where each takes `each`.
+fn whole_calls(calls: u64, room: u64, each: u64) -> u64 {
+    // Most calls come alone, and a comparison is cheaper than a division.
+    if calls == 1 { u64::from(room >= each) } else { calls.min(room / each) }
 }

@@ -5,7 +5,7 @@
 //! A turn in the future is a debt above the capacity. From: Guava's `SmoothBursty`, Go's x/time/rate.
 
 use super::bucket::{Level, RefillRate};
-use super::{Ask, Mark, Report, Step, View};
+use super::{Ask, Mark, Report, Step, View, whole_calls};
 use crate::clock::Micros;
 use crate::spec::Rule;
 
@@ -41,7 +41,7 @@ impl Step for TokenBucket {
 
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
         let room = (self.full + self.rate.units(ask.wait, self.full)).saturating_sub(state.debt);
-        ask.calls.min(room / (ask.cost * self.rate.token))
+        whole_calls(ask.calls, room, ask.cost * self.rate.token)
     }
 
     fn spend(&self, state: &mut Level, _now: Micros, units: u64) {

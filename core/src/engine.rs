@@ -167,23 +167,39 @@ impl Engine {
 
     /// The same for the commonest call, which is made as cheap as it can be: to take from one limit now.
     /// It has no turn to wait for, and so no marks.
+    #[inline(always)]
     pub(crate) fn take_now(&self, part: &Part<'_>) -> Option<Result<Decision>> {
-        match self.backend() {
-            Ok(Backend::Memory(store)) => {
-                let quick = match &part.plan.members[..] {
-                    [member] if !matches!(member.twin, Twin::Concurrency(_)) => {
-                        store.take(self.config.clock.now(), member, part.key, part.cost)
-                    }
-                    _ => None,
-                };
-                Some(Ok(quick.unwrap_or_else(|| self.remember(store, TAKE, &[*part]).decision)))
+        match self.backend.get() {
+            Some(Backend::Memory(store)) if !self.closed.load(Ordering::Acquire) => {
+                if let [member] = &part.plan.members[..]
+                    && let Some(taken) = store.take(self.config.clock.now(), member, part.key, part.cost)
+                {
+                    return Some(Ok(taken.decision(Source::Memory)));
+                }
+                Some(Ok(self.take_together(store, part)))
             }
-            Ok(Backend::Redis(redis)) => match redis.denied.get(part) {
-                Some(decision) => Some(Ok(decision)),
-                None => redis.decide_now(TAKE, &[*part]).map(|answered| answered.map(|it| it.decision)),
-            },
+            Some(Backend::Redis(redis)) if !self.closed.load(Ordering::Acquire) => {
+                match redis.denied.get(part) {
+                    Some(decision) => Some(Ok(decision)),
+                    None => redis.take_here(part),
+                }
+            }
+            _ => self.take_first(part),
+        }
+    }
+
+    /// The first call in this process, or one on a limiter that is closed.
+    #[cold]
+    fn take_first(&self, part: &Part<'_>) -> Option<Result<Decision>> {
+        match self.backend() {
+            Ok(_) => self.take_now(part),
             Err(error) => Some(Err(error)),
         }
+    }
+
+    #[cold]
+    fn take_together(&self, store: &MemoryStore, part: &Part<'_>) -> Decision {
+        self.remember(store, TAKE, &[*part]).decision
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
@@ -274,6 +290,11 @@ impl Engine {
 }
 
 impl Redis {
+    #[cold]
+    fn take_here(&self, part: &Part<'_>) -> Option<Result<Decision>> {
+        self.decide_now(TAKE, &[*part]).map(|answered| answered.map(|answered| answered.decision))
+    }
+
     fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         let lane = self.routes.lane(parts.first()?.key);
         if !lane.outage.is_here() || !self.routes.are_together(parts.iter().map(|part| part.key)) {

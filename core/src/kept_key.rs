@@ -19,6 +19,32 @@ impl KeptKey {
             KeptKey::Long(bytes) => bytes,
         }
     }
+
+    #[inline]
+    pub(crate) fn is(&self, key: &[u8]) -> bool {
+        match self {
+            KeptKey::Short { len, bytes } => usize::from(*len) == key.len() && begins_with(bytes, key),
+            KeptKey::Long(bytes) => **bytes == *key,
+        }
+    }
+}
+
+/// Whether the first bytes are the key's. Keys are so short that two or three comparisons of words,
+/// which may overlap, cost less than a call to compare bytes.
+#[inline]
+fn begins_with(bytes: &[u8; SHORT], key: &[u8]) -> bool {
+    let word = |bytes: &[u8], from: usize| {
+        bytes
+            .get(from..from + 8)
+            .and_then(|word| word.first_chunk::<8>())
+            .map(|word| u64::from_ne_bytes(*word))
+    };
+    let same = |from: usize| word(bytes, from) == word(key, from);
+    match key.len() {
+        8..=16 => same(0) && same(key.len() - 8),
+        17..=SHORT => same(0) && same(8) && same(key.len() - 8),
+        len => bytes.get(..len) == Some(key),
+    }
 }
 
 impl From<&[u8]> for KeptKey {
@@ -42,7 +68,14 @@ mod tests {
     fn a_key_of_any_length_is_kept_as_it_is() {
         for len in 0..=130 {
             let key: Vec<u8> = (0..len).collect();
-            assert_eq!(KeptKey::from(&key[..]).bytes(), key);
+            let kept = KeptKey::from(&key[..]);
+            assert_eq!(kept.bytes(), key);
+            assert!(kept.is(&key));
+            for changed in 0..key.len() {
+                let mut other = key.clone();
+                other[changed] ^= 1;
+                assert!(!kept.is(&other) && !kept.is(&other[..changed]));
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::argument::{check_cost, check_duration};
-use crate::clock::micros;
+use crate::clock::{MAX_EXACT, micros};
 use crate::config::Builder;
 use crate::decision::Decision;
 use crate::engine::{Answered, Engine, TAKE};
@@ -83,7 +83,8 @@ impl Limiter {
         Error: From<S::Error>,
     {
         let plan = self.engine.plan(name, spec.try_into()?, on_outage)?;
-        Ok(Limit { limiter: self.clone(), plan: Arc::new(plan) })
+        let has_concurrency = plan.spec.rules.iter().any(|rule| rule.algorithm == Algorithm::Concurrency);
+        Ok(Limit { limiter: self.clone(), plan: Arc::new(plan), has_concurrency })
     }
 
     /// Takes from several limits or from none, in one atomic step. The one decision speaks for the
@@ -191,6 +192,7 @@ impl Limiter {
 pub struct Limit {
     limiter: Limiter,
     plan: Arc<Plan>,
+    has_concurrency: bool,
 }
 
 impl std::fmt::Debug for Limit {
@@ -357,7 +359,7 @@ impl Limit {
         let key = key.as_ref();
         match self.take_now(key, cost) {
             Some(decision) => decision,
-            None => self.send(TAKE, cost, key, true)?.wait().and_then(only_decision),
+            None => self.take_blocking(key, cost),
         }
     }
 
@@ -470,10 +472,15 @@ impl Limit {
         Ok(Submitted::from_engine(&self.limiter.engine, op, parts, may_block, answer_to(op)))
     }
 
+    #[cold]
+    fn take_blocking(&self, key: &[u8], cost: u64) -> Result<Decision> {
+        self.send(TAKE, cost, key, true)?.wait().and_then(only_decision)
+    }
+
     /// [`Limit::decide_now`] for `try_acquire`, which most calls are.
     fn take_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
-        if let Err(error) = self.refuse_concurrency("try_acquire").and_then(|()| check(key, cost)) {
-            return Some(Err(error));
+        if self.has_concurrency || cost > MAX_EXACT || key.is_empty() {
+            return Some(Err(self.why_not(key, cost)));
         }
         let kept = key::kept(key);
         self.limiter.engine.take_now(&Part { plan: &self.plan, key: &kept, cost })
@@ -507,6 +514,12 @@ impl Limit {
         let kept = key::kept(key);
         let part = Part { plan: &self.plan, key: &kept, cost };
         self.limiter.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
+    }
+
+    #[cold]
+    fn why_not(&self, key: &[u8], cost: u64) -> Error {
+        let checked = self.refuse_concurrency("try_acquire").and_then(|()| check(key, cost));
+        checked.err().unwrap_or_else(|| unreachable!("a good call"))
     }
 
     fn start_waiting(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
@@ -545,13 +558,13 @@ impl Limit {
     }
 
     fn refuse_concurrency(&self, verb: &str) -> Result<()> {
-        self.require(!self.has_concurrency(), |name| {
+        self.require(!self.has_concurrency, |name| {
             format!("{verb} has no meaning for limit {name}: a concurrency limit hands out permits; use hold")
         })
     }
 
     fn require_concurrency(&self) -> Result<()> {
-        self.require(self.has_concurrency(), |name| {
+        self.require(self.has_concurrency, |name| {
             format!("hold has no meaning for limit {name}: only a concurrency limit hands out permits; use try_acquire or acquire")
         })
     }
@@ -560,10 +573,6 @@ impl Limit {
         self.require(self.plan.hands_out_turns(), |name| {
             format!("reserve has no meaning for limit {name}: only token-bucket, gcra and leaky-bucket hand out turns, and only where a spec is one limit; use acquire")
         })
-    }
-
-    fn has_concurrency(&self) -> bool {
-        self.plan.spec.rules.iter().any(|rule| rule.algorithm == Algorithm::Concurrency)
     }
 
     fn require(&self, holds: bool, message: impl FnOnce(String) -> String) -> Result<()> {

@@ -25,10 +25,12 @@ pub(crate) struct Window {
 }
 
 impl Small for Window {
+    #[inline]
     fn words(self) -> Words {
         Words::new([self.used, self.end], 0)
     }
 
+    #[inline]
     fn of(words: Words) -> Window {
         let [used, end] = words.numbers;
         Window { used, end }
@@ -72,6 +74,7 @@ impl FixedWindow {
 impl Step for FixedWindow {
     type State = Window;
 
+    #[inline]
     fn load(&self, state: &mut Window, now: Micros) -> bool {
         // The window began more than a window from now: the clock stepped back. By less, the window
         // stays, or a step back over a boundary and forth would open it twice.
@@ -84,10 +87,12 @@ impl Step for FixedWindow {
         stepped
     }
 
+    #[inline]
     fn fit(&self, state: &Window, _now: Micros, ask: &Ask) -> u64 {
         whole_calls(ask.calls, self.count.saturating_sub(state.used), ask.cost)
     }
 
+    #[inline]
     fn spend(&self, state: &mut Window, _now: Micros, units: u64) {
         state.used += units;
     }
@@ -100,6 +105,7 @@ impl Step for FixedWindow {
         self.count.saturating_sub(state.used)
     }
 
+    #[inline]
     fn view(&self, state: &Window, now: Micros, _cost: u64) -> View {
         [state.used, state.end - now, 0]
     }
@@ -108,10 +114,12 @@ impl Step for FixedWindow {
         if state.used == 0 { 0 } else { state.end }
     }
 
+    #[inline]
     fn limit(&self) -> u64 {
         self.count
     }
 
+    #[inline]
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let [used, ends_in, _] = *view;
         let used = used.saturating_sub(later);
@@ -126,6 +134,7 @@ impl Step for FixedWindow {
         view[0] + ask.cost > self.count
     }
 
+    #[inline]
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         view[1]
     }

@@ -23,10 +23,12 @@ pub(crate) trait Small: Copy {
 
 impl Words {
     /// `unit` is below 2^64 - 1, and so kept plus one.
+    #[inline]
     pub(super) fn new(numbers: [u64; 2], unit: u64) -> Words {
         Words { numbers, unit: NonZeroU64::MIN.saturating_add(unit) }
     }
 
+    #[inline]
     pub(super) fn unit(&self) -> u64 {
         self.unit.get() - 1
     }

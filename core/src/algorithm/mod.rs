@@ -120,12 +120,42 @@ impl State {
     }
 }
 
-/// What came of a call for one key.
+/// What came of a call that took from one limit now, or did not.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    pub(crate) decision: Decision,
-    /// When the state will be as if never used, where it was changed.
-    pub(crate) fresh_at: Option<Micros>,
+    admitted: bool,
+    /// Whether the state was changed.
+    pub(crate) changed: bool,
+    limit: u64,
+    remaining: u64,
+    reset_after: Micros,
+    /// `NEVER` where it was admitted too.
+    retry_after: Micros,
+}
+
+const NEVER: Micros = Micros::MAX;
+
+impl Taken {
+    /// When the state will be as if never used.
+    #[inline(always)]
+    pub(crate) fn fresh_at(&self, now: Micros) -> Micros {
+        now + self.reset_after
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self, source: Source) -> Decision {
+        Decision {
+            allowed: self.admitted,
+            limit: self.limit,
+            remaining: self.remaining,
+            retry_after: (self.retry_after != NEVER).then(|| Duration::from_micros(self.retry_after)),
+            reset_after: Duration::from_micros(self.reset_after),
+            // To be admitted now is not to wait.
+            wait: Duration::ZERO,
+            source,
+            rule: 0,
+        }
+    }
 }
 
 /// A rule with its numbers worked out: one of the algorithms.
@@ -242,23 +272,26 @@ impl Twin {
     }
 
     /// What one call comes to that takes `cost` now from this limit alone, in one go.
-    #[inline]
-    pub(crate) fn take(&self, kept: &mut Kept, now: Micros, cost: u64, source: Source) -> Taken {
+    #[inline(always)]
+    pub(crate) fn take(&self, kept: &mut Kept, now: Micros, cost: u64) -> Taken {
         match (self, &mut *kept) {
-            (Twin::TokenBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
-            (Twin::Gcra(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
-            (Twin::LeakyBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
-            (Twin::FixedWindow(twin), Kept::Words(words)) => take_small(twin, words, now, cost, source),
-            (_, Kept::Boxed(state)) => {
-                let before = state.written();
-                let taken = with_state!(self, &mut **state, |twin, state| take(twin, state, now, cost, source));
-                if let (None, Some(before)) = (taken.fresh_at, before) {
-                    **state = before;
-                }
-                taken
-            }
+            (Twin::TokenBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
+            (Twin::Gcra(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
+            (Twin::LeakyBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
+            (Twin::FixedWindow(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
+            (_, Kept::Boxed(state)) => self.take_large(state, now, cost),
             _ => unreachable!("a large state is in a box"),
         }
+    }
+
+    #[inline(never)]
+    fn take_large(&self, state: &mut State, now: Micros, cost: u64) -> Taken {
+        let before = state.written();
+        let taken = with_state!(self, &mut *state, |twin, state| take(twin, state, now, cost));
+        if let (false, Some(before)) = (taken.changed, before) {
+            *state = before;
+        }
+        taken
     }
 
     pub(crate) fn load(&self, state: &mut State, now: Micros) -> bool {
@@ -378,46 +411,44 @@ fn admission(twin: &impl Step, view: &View, cost: u64, later: u64, source: Sourc
 }
 
 fn refusal(twin: &impl Step, view: &View, cost: u64, source: Source) -> Decision {
-    let retry_after =
-        (cost <= twin.limit()).then(|| Duration::from_micros(twin.retry_after(view, cost)));
+    let retry_after = (cost <= twin.limit()).then(|| Duration::from_micros(twin.retry_after(view, cost)));
     Decision { allowed: false, retry_after, wait: Duration::ZERO, ..admission(twin, view, 0, 0, source) }
 }
 
-#[inline]
-fn take<S: Step>(twin: &S, state: &mut S::State, now: Micros, cost: u64, source: Source) -> Taken {
+#[inline(always)]
+fn take<S: Step>(twin: &S, state: &mut S::State, now: Micros, cost: u64) -> Taken {
     let settled = twin.load(state, now);
-    let admitted = cost == 0
-        || (cost <= twin.limit() && twin.fit(state, now, &Ask { calls: 1, cost, wait: 0 }) > 0);
-    let takes = admitted && cost > 0;
-    if takes {
+    let limit = twin.limit();
+    let fits = cost > 0 && cost <= limit && twin.fit(state, now, &Ask { calls: 1, cost, wait: 0 }) > 0;
+    if fits {
         twin.spend(state, now, cost);
     }
     let view = twin.view(state, now, cost);
-    let decision = if admitted {
-        admission(twin, &view, cost, 0, source)
-    } else {
-        refusal(twin, &view, cost, source)
-    };
-    Taken { decision, fresh_at: (takes || settled).then(|| twin.fresh_at(state)) }
+    let report = twin.report(&view, if fits { cost } else { 0 }, 0);
+    let admitted = fits || cost == 0;
+    let retry_after = if admitted || cost > limit { NEVER } else { twin.retry_after(&view, cost) };
+    Taken {
+        admitted,
+        changed: fits || settled,
+        limit,
+        remaining: report.remaining,
+        reset_after: report.reset_after,
+        retry_after,
+    }
 }
 
-#[inline]
-fn take_small<S: Step<State: Small>>(
-    twin: &S,
-    words: &mut Words,
-    now: Micros,
-    cost: u64,
-    source: Source,
-) -> Taken {
+#[inline(always)]
+fn take_small<S: Step<State: Small>>(twin: &S, words: &mut Words, now: Micros, cost: u64) -> Taken {
     let mut state = S::State::of(*words);
-    let taken = take(twin, &mut state, now, cost, source);
-    if taken.fresh_at.is_some() {
+    let taken = take(twin, &mut state, now, cost);
+    if taken.changed {
         *words = state.words();
     }
     taken
 }
 
 /// How many of `calls` find room, where each takes `each`.
+#[inline]
 fn whole_calls(calls: u64, room: u64, each: u64) -> u64 {
     // Most calls come alone, and a comparison is cheaper than a division.
     if calls == 1 { u64::from(room >= each) } else { calls.min(room / each) }

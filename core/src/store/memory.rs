@@ -17,9 +17,8 @@ use hashbrown::hash_table::OccupiedEntry;
 use smallvec::SmallVec;
 
 use super::{Member, Op, Outcome, Part, Rules, Views};
-use crate::algorithm::{Ask, Kept, Mark, State, Twin};
+use crate::algorithm::{Ask, Kept, Mark, State, Taken, Twin};
 use crate::clock::Micros;
-use crate::decision::{Decision, Source};
 use crate::kept_key::KeptKey;
 
 const SHARDS: usize = 64;
@@ -136,37 +135,52 @@ impl MemoryStore {
 
     /// Takes `cost` now from one limit alone, as [`MemoryStore::run`] does. `None` where the key is
     /// new and the table may have no room for it.
-    pub(crate) fn take(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Decision> {
+    #[inline(always)]
+    pub(crate) fn take(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Taken> {
         let hash = self.hash(key);
         let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
         match slots.find_entry(mix(hash, member.id), |slot| slot.is(member.id, key)) {
             Ok(mut entry) => {
                 let slot = entry.get_mut();
-                let taken = member.twin.take(&mut slot.state, now, cost, Source::Memory);
-                if let Some(fresh_at) = taken.fresh_at {
+                let taken = member.twin.take(&mut slot.state, now, cost);
+                if taken.changed {
+                    let fresh_at = taken.fresh_at(now);
                     slot.fresh_at = fresh_at;
                     *fresh_from = fresh_at.min(*fresh_from);
                     if fresh_at <= now {
                         entry.remove();
                     }
                 }
-                Some(taken.decision)
+                Some(taken)
             }
-            Err(absent) => {
-                let slots = absent.into_table();
-                if slots.len() >= self.max_keys_per_shard {
-                    return None;
-                }
-                let mut state = Kept::from(member.twin.fresh());
-                let taken = member.twin.take(&mut state, now, cost, Source::Memory);
-                if let Some(fresh_at) = taken.fresh_at.filter(|fresh_at| *fresh_at > now) {
-                    *fresh_from = fresh_at.min(*fresh_from);
-                    let slot = Slot { id: member.id, fresh_at, state, key: key.into() };
-                    slots.insert_unique(mix(hash, member.id), slot, |slot| self.place(slot));
-                }
-                Some(taken.decision)
-            }
+            Err(absent) => self.take_first(absent.into_table(), fresh_from, hash, now, member, key, cost),
         }
+    }
+
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "the rest of a function")]
+    fn take_first(
+        &self,
+        slots: &mut HashTable<Slot>,
+        fresh_from: &mut Micros,
+        hash: u64,
+        now: Micros,
+        member: &Member,
+        key: &[u8],
+        cost: u64,
+    ) -> Option<Taken> {
+        if slots.len() >= self.max_keys_per_shard {
+            return None;
+        }
+        let mut state = Kept::from(member.twin.fresh());
+        let taken = member.twin.take(&mut state, now, cost);
+        let fresh_at = taken.fresh_at(now);
+        if fresh_at > now {
+            *fresh_from = fresh_at.min(*fresh_from);
+            let slot = Slot { id: member.id, fresh_at, state, key: key.into() };
+            slots.insert_unique(mix(hash, member.id), slot, |slot| self.place(slot));
+        }
+        Some(taken)
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
@@ -251,7 +265,8 @@ impl Steps<'_> {
                     let fresh_at = twin.fresh_at(&state);
                     if fresh_at > self.now {
                         *fresh_from = fresh_at.min(*fresh_from);
-                        let slot = Slot { id: member.id, fresh_at, state: state.into(), key: part.key.into() };
+                        let slot =
+                            Slot { id: member.id, fresh_at, state: state.into(), key: part.key.into() };
                         absent.into_table().insert_unique(place, slot, |slot| self.store.place(slot));
                     }
                     view
@@ -318,7 +333,7 @@ impl Shard {
 
 impl Slot {
     fn is(&self, id: u64, key: &[u8]) -> bool {
-        self.id == id && self.key.bytes() == key
+        self.id == id && self.key.is(key)
     }
 }
 

@@ -1,12 +1,14 @@
 //! A bounded memory of recent things about keys.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+
+use crate::kept_key::KeptKey;
 
 const SHARDS: usize = 16;
 
@@ -28,7 +30,7 @@ struct Shard<V> {
 #[derive(Debug)]
 struct Slot<V> {
     id: u64,
-    key: Box<[u8]>,
+    key: KeptKey,
     value: V,
 }
 
@@ -50,7 +52,7 @@ impl<V: Copy> Recent<V> {
         if shard.young.len() >= self.generation_size {
             shard.old = mem::take(&mut shard.young);
         }
-        let rehash = |slot: &Slot<V>| self.hash(slot.id, &slot.key);
+        let rehash = |slot: &Slot<V>| self.hash(slot.id, slot.key.bytes());
         match shard.young.entry(hash, |slot| slot.is(id, key), rehash) {
             Entry::Occupied(mut entry) => {
                 if replaces(&entry.get().value) {
@@ -63,6 +65,7 @@ impl<V: Copy> Recent<V> {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: u64, key: &[u8]) -> Option<V> {
         let (hash, shard) = self.shard(id, key);
         let find =
@@ -86,7 +89,9 @@ impl<V: Copy> Recent<V> {
     }
 
     fn hash(&self, id: u64, key: &[u8]) -> u64 {
-        self.hasher.hash_one((id, key))
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish() ^ id
     }
 
     fn shard(&self, id: u64, key: &[u8]) -> (u64, MutexGuard<'_, Shard<V>>) {
@@ -99,7 +104,7 @@ impl<V: Copy> Recent<V> {
 
 impl<V> Slot<V> {
     fn is(&self, id: u64, key: &[u8]) -> bool {
-        self.id == id && *self.key == *key
+        self.id == id && self.key.is(key)
     }
 }
 

@@ -156,7 +156,9 @@ impl Engine {
     /// [`Engine::submit`].
     pub(crate) fn decide_now(&self, op: Op, parts: &[Part<'_>]) -> Option<Result<Answered>> {
         if let (TAKE, [part]) = (op, parts) {
-            return self.take_now(part).map(|decision| decision.map(Answered::from));
+            return self
+                .take_now(part.plan, part.key, part.cost)
+                .map(|decision| decision.map(Answered::from));
         }
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.remember(store, op, parts))),
@@ -168,38 +170,50 @@ impl Engine {
     /// The same for the commonest call, which is made as cheap as it can be: to take from one limit now.
     /// It has no turn to wait for, and so no marks.
     #[inline(always)]
-    pub(crate) fn take_now(&self, part: &Part<'_>) -> Option<Result<Decision>> {
+    pub(crate) fn take_now(&self, plan: &Arc<Plan>, key: &[u8], cost: u64) -> Option<Result<Decision>> {
         match self.backend.get() {
             Some(Backend::Memory(store)) if !self.closed.load(Ordering::Acquire) => {
-                if let [member] = &part.plan.members[..]
-                    && let Some(taken) = store.take(self.config.clock.now(), member, part.key, part.cost)
+                let now = self.config.clock.now();
+                if let [member] = &plan.members[..]
+                    && let Some(taken) = store.take(now, member, key, cost)
                 {
                     return Some(Ok(taken.decision(Source::Memory)));
                 }
-                Some(Ok(self.take_together(store, part)))
+                Some(Ok(self.take_in_memory(store, now, &Part { plan, key, cost })))
             }
             Some(Backend::Redis(redis)) if !self.closed.load(Ordering::Acquire) => {
-                match redis.denied.get(part) {
+                match redis.denied.get(plan, key, cost) {
                     Some(decision) => Some(Ok(decision)),
-                    None => redis.take_here(part),
+                    None => redis.take_here(&Part { plan, key, cost }),
                 }
             }
-            _ => self.take_first(part),
+            _ => self.take_first(plan, key, cost),
         }
+    }
+
+    /// [`Engine::take_now`] where its speed is not what counts.
+    #[inline(never)]
+    pub(crate) fn take_kept(&self, part: &Part<'_>) -> Option<Result<Decision>> {
+        self.take_now(part.plan, part.key, part.cost)
+    }
+
+    #[inline(never)]
+    fn take_in_memory(&self, store: &MemoryStore, now: Micros, part: &Part<'_>) -> Decision {
+        if let [member] = &part.plan.members[..]
+            && let Some(taken) = store.take_any(now, member, part.key, part.cost)
+        {
+            return taken.decision(Source::Memory);
+        }
+        self.remember(store, TAKE, &[*part]).decision
     }
 
     /// The first call in this process, or one on a limiter that is closed.
     #[cold]
-    fn take_first(&self, part: &Part<'_>) -> Option<Result<Decision>> {
+    fn take_first(&self, plan: &Arc<Plan>, key: &[u8], cost: u64) -> Option<Result<Decision>> {
         match self.backend() {
-            Ok(_) => self.take_now(part),
+            Ok(_) => self.take_kept(&Part { plan, key, cost }),
             Err(error) => Some(Err(error)),
         }
-    }
-
-    #[cold]
-    fn take_together(&self, store: &MemoryStore, part: &Part<'_>) -> Decision {
-        self.remember(store, TAKE, &[*part]).decision
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
@@ -290,7 +304,7 @@ impl Engine {
 }
 
 impl Redis {
-    #[cold]
+    #[inline(never)]
     fn take_here(&self, part: &Part<'_>) -> Option<Result<Decision>> {
         self.decide_now(TAKE, &[*part]).map(|answered| answered.map(|answered| answered.decision))
     }

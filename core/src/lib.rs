@@ -44,6 +44,7 @@ mod runtime;
 mod spec;
 mod status;
 mod store;
+mod ticks;
 mod waiting;
 
 #[cfg(test)]

@@ -482,8 +482,16 @@ impl Limit {
         if self.has_concurrency || cost > MAX_EXACT || key.is_empty() {
             return Some(Err(self.why_not(key, cost)));
         }
-        let kept = key::kept(key);
-        self.limiter.engine.take_now(&Part { plan: &self.plan, key: &kept, cost })
+        if key::is_plain(key) {
+            self.limiter.engine.take_now(&self.plan, key, cost)
+        } else {
+            self.take_hashed(key, cost)
+        }
+    }
+
+    #[inline(never)]
+    fn take_hashed(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
+        self.limiter.engine.take_kept(&Part { plan: &self.plan, key: &key::kept(key), cost })
     }
 
     /// The one step that answers a call; `None` for the verbs that wait.

@@ -13,14 +13,14 @@ pub(crate) struct RefillRate {
 }
 
 impl RefillRate {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(count: u64, period: Micros) -> Self {
         let divisor = gcd(count, period);
         RefillRate { token: period / divisor, flow: count / divisor }
     }
 
     /// How long `units` take to drain, rounded up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn time(&self, units: u64) -> Micros {
         units.div_ceil(self.flow)
     }
@@ -31,7 +31,7 @@ impl RefillRate {
     }
 
     /// The units that drain within `wait`, as far as they stay exact beside `full` ones.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn units(&self, wait: Micros, full: u64) -> u64 {
         wait.saturating_mul(self.flow).min((MAX_EXACT - 1).saturating_sub(full) / 2)
     }
@@ -51,12 +51,12 @@ pub(crate) struct Level {
 }
 
 impl Small for Level {
-    #[inline]
+    #[inline(always)]
     fn words(self) -> Words {
         Words::new([self.debt, self.time], self.unit)
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(words: Words) -> Level {
         let [debt, time] = words.numbers;
         Level { debt, time, unit: words.unit() }
@@ -64,13 +64,13 @@ impl Small for Level {
 }
 
 impl Level {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(rate: &RefillRate, debt: u64, time: Micros) -> Self {
         Level { debt, time, unit: rate.token }
     }
 
     /// Drains up to `now`. `full` is the debt of a limit that is used up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn load(&mut self, rate: &RefillRate, full: u64, now: Micros) -> bool {
         if self.unit == 0 {
             *self = Level::new(rate, 0, now);
@@ -95,7 +95,7 @@ impl Level {
     }
 
     /// The script's reply: the debt, and how far the state's time is ahead of now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn view(&self, now: Micros) -> [u64; 3] {
         [self.debt, self.time - now, 0]
     }

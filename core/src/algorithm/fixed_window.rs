@@ -25,12 +25,12 @@ pub(crate) struct Window {
 }
 
 impl Small for Window {
-    #[inline]
+    #[inline(always)]
     fn words(self) -> Words {
         Words::new([self.used, self.end], 0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(words: Words) -> Window {
         let [used, end] = words.numbers;
         Window { used, end }
@@ -74,7 +74,7 @@ impl FixedWindow {
 impl Step for FixedWindow {
     type State = Window;
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, state: &mut Window, now: Micros) -> bool {
         // The window began more than a window from now: the clock stepped back. By less, the window
         // stays, or a step back over a boundary and forth would open it twice.
@@ -87,12 +87,12 @@ impl Step for FixedWindow {
         stepped
     }
 
-    #[inline]
+    #[inline(always)]
     fn fit(&self, state: &Window, _now: Micros, ask: &Ask) -> u64 {
         whole_calls(ask.calls, self.count.saturating_sub(state.used), ask.cost)
     }
 
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: &mut Window, _now: Micros, units: u64) {
         state.used += units;
     }
@@ -105,7 +105,7 @@ impl Step for FixedWindow {
         self.count.saturating_sub(state.used)
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: &Window, now: Micros, _cost: u64) -> View {
         [state.used, state.end - now, 0]
     }
@@ -114,12 +114,12 @@ impl Step for FixedWindow {
         if state.used == 0 { 0 } else { state.end }
     }
 
-    #[inline]
+    #[inline(always)]
     fn limit(&self) -> u64 {
         self.count
     }
 
-    #[inline]
+    #[inline(always)]
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let [used, ends_in, _] = *view;
         let used = used.saturating_sub(later);
@@ -134,7 +134,7 @@ impl Step for FixedWindow {
         view[0] + ask.cost > self.count
     }
 
-    #[inline]
+    #[inline(always)]
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         view[1]
     }

@@ -29,7 +29,7 @@ impl LeakyBucket {
     }
 
     /// The debt behind which this call is still admitted. The cost is at most the limit.
-    #[inline]
+    #[inline(always)]
     fn bound(&self, ask: &Ask) -> u64 {
         self.rate.units(ask.wait, self.full).min(self.full - (ask.cost - 1) * self.rate.token)
     }
@@ -42,12 +42,12 @@ impl LeakyBucket {
 impl Step for LeakyBucket {
     type State = Level;
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, state: &mut Level, now: Micros) -> bool {
         state.load(&self.rate, self.full + self.rate.token, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
         match self.bound(ask).checked_sub(state.debt) {
             Some(room) => ask.calls.min(room / (ask.cost * self.rate.token) + 1),
@@ -55,7 +55,7 @@ impl Step for LeakyBucket {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn spend(&self, state: &mut Level, _now: Micros, units: u64) {
         state.debt += units * self.rate.token;
     }
@@ -68,7 +68,7 @@ impl Step for LeakyBucket {
         (self.full + self.rate.token).saturating_sub(state.debt) / self.rate.token
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, state: &Level, now: Micros, _cost: u64) -> View {
         state.view(now)
     }
@@ -78,12 +78,12 @@ impl Step for LeakyBucket {
     }
 
     /// The one whose slot is now, and those who wait.
-    #[inline]
+    #[inline(always)]
     fn limit(&self) -> u64 {
         self.queue + 1
     }
 
-    #[inline]
+    #[inline(always)]
     fn report(&self, view: &View, cost: u64, later: u64) -> Report {
         let [debt, ahead, _] = *view;
         let debt = debt.saturating_sub(later.saturating_mul(self.rate.token));
@@ -99,7 +99,7 @@ impl Step for LeakyBucket {
         view[0] > self.bound(ask)
     }
 
-    #[inline]
+    #[inline(always)]
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         let [debt, ahead, _] = *view;
         if debt == 0 { 0 } else { ahead + self.rate.time(debt) }

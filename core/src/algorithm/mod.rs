@@ -272,26 +272,30 @@ impl Twin {
     }
 
     /// What one call comes to that takes `cost` now from this limit alone, in one go.
-    #[inline(always)]
     pub(crate) fn take(&self, kept: &mut Kept, now: Micros, cost: u64) -> Taken {
-        match (self, &mut *kept) {
-            (Twin::TokenBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
-            (Twin::Gcra(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
-            (Twin::LeakyBucket(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
-            (Twin::FixedWindow(twin), Kept::Words(words)) => take_small(twin, words, now, cost),
-            (_, Kept::Boxed(state)) => self.take_large(state, now, cost),
-            _ => unreachable!("a large state is in a box"),
+        if let Some(taken) = self.take_small(kept, now, cost) {
+            return taken;
         }
-    }
-
-    #[inline(never)]
-    fn take_large(&self, state: &mut State, now: Micros, cost: u64) -> Taken {
+        let Kept::Boxed(state) = kept else { unreachable!("a large state is in a box") };
         let before = state.written();
-        let taken = with_state!(self, &mut *state, |twin, state| take(twin, state, now, cost));
+        let taken = with_state!(self, &mut **state, |twin, state| take(twin, state, now, cost));
         if let (false, Some(before)) = (taken.changed, before) {
-            *state = before;
+            **state = before;
         }
         taken
+    }
+
+    /// The same for a small state; `None` for another.
+    #[inline(always)]
+    pub(crate) fn take_small(&self, kept: &mut Kept, now: Micros, cost: u64) -> Option<Taken> {
+        let Kept::Words(words) = kept else { return None };
+        match self {
+            Twin::TokenBucket(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::Gcra(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::LeakyBucket(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::FixedWindow(twin) => Some(take_small(twin, words, now, cost)),
+            _ => None,
+        }
     }
 
     pub(crate) fn load(&self, state: &mut State, now: Micros) -> bool {

@@ -133,47 +133,38 @@ impl MemoryStore {
         Ok(Outcome { now, admitted, views })
     }
 
-    /// Takes `cost` now from one limit alone, as [`MemoryStore::run`] does. `None` where the key is
-    /// new and the table may have no room for it.
+    /// Takes `cost` now from one limit alone, as [`MemoryStore::run`] does. `None` where that is to
+    /// be asked: for a state that is not here, and for a large one.
     #[inline(always)]
     pub(crate) fn take(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Taken> {
         let hash = self.hash(key);
         let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
-        match slots.find_entry(mix(hash, member.id), |slot| slot.is(member.id, key)) {
-            Ok(mut entry) => {
-                let slot = entry.get_mut();
-                let taken = member.twin.take(&mut slot.state, now, cost);
-                if taken.changed {
-                    let fresh_at = taken.fresh_at(now);
-                    slot.fresh_at = fresh_at;
-                    *fresh_from = fresh_at.min(*fresh_from);
-                    if fresh_at <= now {
-                        entry.remove();
-                    }
-                }
-                Some(taken)
-            }
-            Err(absent) => self.take_first(absent.into_table(), fresh_from, hash, now, member, key, cost),
+        let slot = slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, key))?;
+        let taken = member.twin.take_small(&mut slot.state, now, cost)?;
+        if taken.changed {
+            slot.fresh_at = taken.fresh_at(now);
+            *fresh_from = slot.fresh_at.min(*fresh_from);
         }
+        Some(taken)
     }
 
-    #[cold]
-    #[expect(clippy::too_many_arguments, reason = "the rest of a function")]
-    fn take_first(
-        &self,
-        slots: &mut HashTable<Slot>,
-        fresh_from: &mut Micros,
-        hash: u64,
-        now: Micros,
-        member: &Member,
-        key: &[u8],
-        cost: u64,
-    ) -> Option<Taken> {
+    /// [`MemoryStore::take`] for any state, here or not. `None` where the table may have no room.
+    pub(crate) fn take_any(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Taken> {
+        let (hash, twin) = (self.hash(key), &member.twin);
+        let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
+        if let Some(slot) = slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, key)) {
+            let taken = twin.take(&mut slot.state, now, cost);
+            if taken.changed {
+                slot.fresh_at = taken.fresh_at(now);
+                *fresh_from = slot.fresh_at.min(*fresh_from);
+            }
+            return Some(taken);
+        }
         if slots.len() >= self.max_keys_per_shard {
             return None;
         }
-        let mut state = Kept::from(member.twin.fresh());
-        let taken = member.twin.take(&mut state, now, cost);
+        let mut state = Kept::from(twin.fresh());
+        let taken = twin.take(&mut state, now, cost);
         let fresh_at = taken.fresh_at(now);
         if fresh_at > now {
             *fresh_from = fresh_at.min(*fresh_from);
@@ -183,6 +174,7 @@ impl MemoryStore {
         Some(taken)
     }
 
+    #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);

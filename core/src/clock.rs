@@ -29,7 +29,7 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> Micros {
         match self {
-            Clock::System => ticks::wall() / 1_000,
+            Clock::System => ticks::wall(),
             Clock::Manual(clock) => clock.now_micros(),
         }
     }
@@ -38,7 +38,7 @@ impl Clock {
     #[inline]
     pub(crate) fn steady(&self) -> Micros {
         match self {
-            Clock::System => ticks::steady(*STARTED.get_or_init(Instant::now)) / 1_000,
+            Clock::System => ticks::steady(*STARTED.get_or_init(Instant::now)),
             Clock::Manual(clock) => clock.now_micros(),
         }
     }

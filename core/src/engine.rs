@@ -187,14 +187,22 @@ impl Engine {
                     None => redis.take_here(&Part { plan, key, cost }),
                 }
             }
-            _ => self.take_first(plan, key, cost),
+            // The first call in this process, or one on a limiter that is closed.
+            _ => self.take_kept(&Part { plan, key, cost }),
         }
     }
 
-    /// [`Engine::take_now`] where its speed is not what counts.
-    #[inline(never)]
+    /// [`Engine::take_now`], where its speed is not what counts.
+    #[cold]
     pub(crate) fn take_kept(&self, part: &Part<'_>) -> Option<Result<Decision>> {
-        self.take_now(part.plan, part.key, part.cost)
+        match self.backend() {
+            Ok(Backend::Memory(store)) => Some(Ok(self.take_in_memory(store, self.config.clock.now(), part))),
+            Ok(Backend::Redis(redis)) => match redis.denied.get(part.plan, part.key, part.cost) {
+                Some(decision) => Some(Ok(decision)),
+                None => redis.take_here(part),
+            },
+            Err(error) => Some(Err(error)),
+        }
     }
 
     #[inline(never)]
@@ -205,15 +213,6 @@ impl Engine {
             return taken.decision(Source::Memory);
         }
         self.remember(store, TAKE, &[*part]).decision
-    }
-
-    /// The first call in this process, or one on a limiter that is closed.
-    #[cold]
-    fn take_first(&self, plan: &Arc<Plan>, key: &[u8], cost: u64) -> Option<Result<Decision>> {
-        match self.backend() {
-            Ok(_) => self.take_kept(&Part { plan, key, cost }),
-            Err(error) => Some(Err(error)),
-        }
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.

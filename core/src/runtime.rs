@@ -69,11 +69,11 @@ impl<T> PerProcess<T> {
     /// This process's value, if it has been made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        let generation = generation();
         let mut chain = self;
         loop {
             let link = chain.link.get()?;
-            if link.generation == generation {
+            // Whoever made the link has seen to it that forks are counted.
+            if link.generation == FORKS.load(Ordering::Acquire) {
                 return link.value.get();
             }
             chain = &link.next;

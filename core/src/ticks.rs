@@ -11,61 +11,71 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use counter::{rate, ticks};
 
-/// For how long ticks are added to one reading: nanoseconds.
-const WINDOW: u128 = 1_000_000;
+use crate::clock::{Micros, micros};
 
 /// A reading of a clock, and of the ticks at that moment.
 #[derive(Clone, Copy)]
 struct Reading {
     ticks: u64,
-    nanos: u64,
-    /// Nanoseconds for 2^32 ticks. The largest number where no ticks can be added.
+    /// Microseconds, times 1,024.
+    time: u64,
+    /// How many ticks are added to it at most: a millisecond's, or none where ticks tell nothing.
+    most: u64,
+    /// What 2^32 ticks are, in microseconds times 1,024.
     rate: u64,
 }
 
-impl Reading {
-    const NONE: Reading = Reading { ticks: 0, nanos: 0, rate: u64::MAX };
-}
-
 thread_local! {
-    static WALL: Cell<Reading> = const { Cell::new(Reading::NONE) };
-    static STEADY: Cell<Reading> = const { Cell::new(Reading::NONE) };
+    static WALL: Cell<Reading> = const { Cell::new(Reading::ALONE) };
+    static STEADY: Cell<Reading> = const { Cell::new(Reading::ALONE) };
 }
 
-/// Nanoseconds of the wall clock since the Unix epoch.
+/// The wall clock.
 #[inline]
-pub(crate) fn wall() -> u64 {
-    read(&WALL, || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos))
+pub(crate) fn wall() -> Micros {
+    read(&WALL, || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Nanoseconds since `started`, always the same moment, on a clock that is never set.
+/// The time since `started`, always the same moment, on a clock that is never set.
 #[inline]
-pub(crate) fn steady(started: Instant) -> u64 {
-    read(&STEADY, || nanos(started.elapsed()))
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+pub(crate) fn steady(started: Instant) -> Micros {
+    read(&STEADY, || started.elapsed())
 }
 
 #[inline(always)]
-fn read(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> u64) -> u64 {
-    let Reading { ticks: then, nanos, rate } = last.get();
-    let passed = (u128::from(ticks().wrapping_sub(then)) * u128::from(rate)) >> 32;
-    if passed < WINDOW { nanos + passed as u64 } else { read_clock(last, clock) }
+fn read(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> Duration) -> Micros {
+    let last_reading = last.get();
+    let passed = ticks().wrapping_sub(last_reading.ticks);
+    if passed < last_reading.most {
+        // A millisecond has fewer than 2^23 ticks, and its microseconds times 1,024 times 2^32 fit too.
+        (last_reading.time + (passed * last_reading.rate >> 32)) >> 10
+    } else {
+        read_clock(last, clock)
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn read_clock(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> u64) -> u64 {
+fn read_clock(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> Duration) -> Micros {
     let before = ticks();
-    let nanos = clock();
+    let now = clock();
     let after = ticks();
-    last.set(match rate() {
-        Some(rate) if are_close(before, after) => Reading { ticks: before.midpoint(after), nanos, rate },
-        _ => Reading::NONE,
-    });
-    nanos
+    let close = are_close(before, after);
+    last.set(
+        rate()
+            .filter(|_| close)
+            .map_or(Reading::ALONE, |rate| Reading::new(before.midpoint(after), now, rate)),
+    );
+    micros(now)
+}
+
+impl Reading {
+    const ALONE: Reading = Reading { ticks: 0, time: 0, most: 0, rate: 0 };
+
+    fn new(ticks: u64, now: Duration, rate: u64) -> Reading {
+        let time = micros(now) << 10 | u64::from(now.subsec_nanos() % 1_000 * 1_024 / 1_000);
+        Reading { ticks, time, most: ((1_000 << 10) << 32) / rate, rate }
+    }
 }
 
 /// Whether so little happened between two readings of the ticks, some microseconds at most, that a
@@ -81,7 +91,7 @@ mod counter {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    use super::{are_close, nanos};
+    use super::are_close;
 
     /// Over so much time the ticks are compared with a clock.
     const LONG_ENOUGH: Duration = Duration::from_millis(50);
@@ -92,7 +102,8 @@ mod counter {
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// Nanoseconds for 2^32 ticks; `None` until that is known, and where ticks are no measure of time.
+    /// What 2^32 ticks are, in microseconds times 1,024; `None` until that is known, and where ticks are
+    /// no measure of time.
     pub(super) fn rate() -> Option<u64> {
         static RATE: AtomicU64 = AtomicU64::new(0);
         static EVEN: OnceLock<bool> = OnceLock::new();
@@ -110,8 +121,10 @@ mod counter {
             return None;
         }
         let (ticks, now) = both()?;
-        let passed = u128::from(nanos(now - *began)) << 32;
+        let passed = ((now - *began).as_nanos() * 1_024 / 1_000) << 32;
         let rate = u64::try_from(passed / u128::from(ticks.wrapping_sub(*first).max(1))).ok()?;
+        // From 100 MHz to 8 GHz: else the ticks are not what they are taken for.
+        let rate = Some(rate).filter(|rate| (0x2000_0000..0xb_0000_0000).contains(rate))?;
         RATE.store(rate, Ordering::Relaxed);
         Some(rate)
     }
@@ -131,9 +144,8 @@ mod counter {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod counter {
-    /// One more than a reading that never was: no window is so long.
     pub(super) fn ticks() -> u64 {
-        1
+        0
     }
 
     pub(super) fn rate() -> Option<u64> {
@@ -151,15 +163,17 @@ mod tests {
     #[test]
     fn it_keeps_to_the_machines_clocks() {
         let started = Instant::now();
+        steady(started);
         thread::sleep(Duration::from_millis(60));
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
+        let clock = || micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap());
         let mut last = 0;
         for _ in 0..100_000 {
             let (before, read, after) = (clock(), wall(), clock());
-            assert!(before <= read + 5_000 && read <= after + 5_000, "{before} {read} {after}");
-            let (before, read, after) = (nanos(started.elapsed()), steady(started), nanos(started.elapsed()));
-            assert!(before <= read + 5_000 && read <= after + 5_000, "{before} {read} {after}");
-            assert!(read + 5_000 > last, "{last} {read}");
+            assert!(before <= read + 5 && read <= after + 5, "{before} {read} {after}");
+            let (before, read, after) =
+                (micros(started.elapsed()), steady(started), micros(started.elapsed()));
+            assert!(before <= read + 5 && read <= after + 5, "{before} {read} {after}");
+            assert!(read + 5 > last, "{last} {read}");
             last = read;
         }
     }

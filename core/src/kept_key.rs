@@ -20,31 +20,30 @@ impl KeptKey {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         match self {
-            KeptKey::Short { len, bytes } => usize::from(*len) == key.len() && begins_with(bytes, key),
-            KeptKey::Long(bytes) => **bytes == *key,
+            KeptKey::Short { len, bytes } if (8..=SHORT).contains(&key.len()) => {
+                usize::from(*len) == key.len() && begins_with(bytes, key)
+            }
+            _ => self.is_any(key),
         }
+    }
+
+    #[inline(never)]
+    fn is_any(&self, key: &[u8]) -> bool {
+        self.bytes() == key
     }
 }
 
-/// Whether the first bytes are the key's. Keys are so short that two or three comparisons of words,
-/// which may overlap, cost less than a call to compare bytes.
-#[inline]
+/// Whether the first bytes are the key's, which has 8 to 22: three comparisons of words, which may
+/// overlap, cost less than a call to compare bytes.
+#[inline(always)]
 fn begins_with(bytes: &[u8; SHORT], key: &[u8]) -> bool {
-    let word = |bytes: &[u8], from: usize| {
-        bytes
-            .get(from..from + 8)
-            .and_then(|word| word.first_chunk::<8>())
-            .map(|word| u64::from_ne_bytes(*word))
-    };
-    let same = |from: usize| word(bytes, from) == word(key, from);
-    match key.len() {
-        8..=16 => same(0) && same(key.len() - 8),
-        17..=SHORT => same(0) && same(8) && same(key.len() - 8),
-        len => bytes.get(..len) == Some(key),
-    }
+    let word = |bytes: &[u8], from: usize| bytes.get(from..).and_then(<[u8]>::first_chunk::<8>).copied();
+    let same =
+        |from: usize| word(bytes, from).map(u64::from_ne_bytes) == word(key, from).map(u64::from_ne_bytes);
+    same(0) && same(key.len().min(16) - 8) && same(key.len() - 8)
 }
 
 impl From<&[u8]> for KeptKey {

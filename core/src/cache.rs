@@ -1,6 +1,6 @@
 //! A bounded memory of recent things about keys.
 
-use std::hash::{BuildHasher, Hasher};
+use std::hash::BuildHasher;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -89,9 +89,7 @@ impl<V: Copy> Recent<V> {
     }
 
     fn hash(&self, id: u64, key: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key);
-        hasher.finish() ^ id
+        self.hasher.hash_one((id, key))
     }
 
     fn shard(&self, id: u64, key: &[u8]) -> (u64, MutexGuard<'_, Shard<V>>) {

@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// [`Engine::take_now`], where its speed is not what counts.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn take_kept(&self, part: &Part<'_>) -> Option<Result<Decision>> {
         match self.backend() {
             Ok(Backend::Memory(store)) => Some(Ok(self.take_in_memory(store, self.config.clock.now(), part))),

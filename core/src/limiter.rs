@@ -447,9 +447,6 @@ impl Limit {
     /// `None` where [`Limit::submit`] or [`Limit::submit_blocking`] is needed. A call that may have
     /// to wait for its turn is never answered here.
     pub fn decide_now(&self, call: Call, key: &[u8]) -> Option<Result<Answer>> {
-        if let Call::TryAcquire { cost } = call {
-            return self.take_now(key, cost).map(|decision| decision.map(Answer::Decision));
-        }
         match self.step(call) {
             Ok(step) => step.and_then(|(op, cost)| self.step_now(op, cost, key)),
             Err(error) => Some(Err(error)),
@@ -477,7 +474,7 @@ impl Limit {
         self.send(TAKE, cost, key, true)?.wait().and_then(only_decision)
     }
 
-    /// [`Limit::decide_now`] for `try_acquire`, which most calls are.
+    /// [`Limit::step_now`] for what most calls are: to take now.
     fn take_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
         if self.has_concurrency || cost > MAX_EXACT || key.is_empty() {
             return Some(Err(self.why_not(key, cost)));
@@ -516,6 +513,9 @@ impl Limit {
     }
 
     fn step_now(&self, op: Op, cost: u64, key: &[u8]) -> Option<Result<Answer>> {
+        if op == TAKE {
+            return self.take_now(key, cost).map(|decision| decision.map(Answer::Decision));
+        }
         if let Err(error) = check(key, cost) {
             return Some(Err(error));
         }

@@ -19,7 +19,7 @@ struct Reading {
     ticks: u64,
     /// Microseconds, times 1,024.
     time: u64,
-    /// How many ticks are added to it at most: a millisecond's, or none where ticks tell nothing.
+    /// How many ticks are added to it at most: a millisecond's, or 0 where they tell nothing.
     most: u64,
     /// What 2^32 ticks are, in microseconds times 1,024.
     rate: u64,
@@ -44,28 +44,26 @@ pub(crate) fn steady(started: Instant) -> Micros {
 
 #[inline(always)]
 fn read(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> Duration) -> Micros {
-    let last_reading = last.get();
-    let passed = ticks().wrapping_sub(last_reading.ticks);
-    if passed < last_reading.most {
-        // A millisecond has fewer than 2^23 ticks, and its microseconds times 1,024 times 2^32 fit too.
-        (last_reading.time + (passed * last_reading.rate >> 32)) >> 10
-    } else {
-        read_clock(last, clock)
+    let reading = last.get();
+    if reading.most > 0 {
+        let passed = ticks().wrapping_sub(reading.ticks);
+        if passed < reading.most {
+            // A millisecond's at most: so the product has some 52 bits.
+            return (reading.time + ((passed * reading.rate) >> 32)) >> 10;
+        }
     }
+    read_clock(last, clock)
 }
 
 #[cold]
 #[inline(never)]
 fn read_clock(last: &'static LocalKey<Cell<Reading>>, clock: impl FnOnce() -> Duration) -> Micros {
+    let Some(rate) = rate() else { return micros(clock()) };
     let before = ticks();
     let now = clock();
     let after = ticks();
     let close = are_close(before, after);
-    last.set(
-        rate()
-            .filter(|_| close)
-            .map_or(Reading::ALONE, |rate| Reading::new(before.midpoint(after), now, rate)),
-    );
+    last.set(if close { Reading::new(before.midpoint(after), now, rate) } else { Reading::ALONE });
     micros(now)
 }
 
@@ -84,10 +82,10 @@ fn are_close(before: u64, after: u64) -> bool {
     after.wrapping_sub(before) < 10_000
 }
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod counter {
+    use std::cell::Cell;
     use std::fs;
-    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
@@ -103,30 +101,36 @@ mod counter {
     }
 
     /// What 2^32 ticks are, in microseconds times 1,024; `None` until that is known, and where ticks are
-    /// no measure of time.
+    /// no measure of time. It holds no lock, which a fork could leave locked in the child.
     pub(super) fn rate() -> Option<u64> {
+        const UNEVEN: u64 = u64::MAX;
         static RATE: AtomicU64 = AtomicU64::new(0);
-        static EVEN: OnceLock<bool> = OnceLock::new();
-        static FIRST: OnceLock<(u64, Instant)> = OnceLock::new();
+        thread_local! {
+            static FIRST: Cell<Option<(u64, Instant)>> = const { Cell::new(None) };
+        }
         match RATE.load(Ordering::Relaxed) {
-            0 if *EVEN.get_or_init(are_even) => {}
-            0 => return None,
+            0 => {}
+            UNEVEN => return None,
             known => return Some(known),
         }
         let Some((first, began)) = FIRST.get() else {
-            let _ = FIRST.set(both()?);
+            if are_even() {
+                FIRST.set(both());
+            } else {
+                RATE.store(UNEVEN, Ordering::Relaxed);
+            }
             return None;
         };
         if began.elapsed() < LONG_ENOUGH {
             return None;
         }
         let (ticks, now) = both()?;
-        let passed = ((now - *began).as_nanos() * 1_024 / 1_000) << 32;
-        let rate = u64::try_from(passed / u128::from(ticks.wrapping_sub(*first).max(1))).ok()?;
+        let passed = ((now - began).as_nanos() * 1_024 / 1_000) << 32;
+        let rate = u64::try_from(passed / u128::from(ticks.wrapping_sub(first).max(1))).unwrap_or(UNEVEN);
         // From 100 MHz to 8 GHz: else the ticks are not what they are taken for.
-        let rate = Some(rate).filter(|rate| (0x2000_0000..0xb_0000_0000).contains(rate))?;
-        RATE.store(rate, Ordering::Relaxed);
-        Some(rate)
+        let sound = (0x2000_0000..0xb_0000_0000).contains(&rate);
+        RATE.store(if sound { rate } else { UNEVEN }, Ordering::Relaxed);
+        sound.then_some(rate)
     }
 
     /// The ticks and a clock at one moment.
@@ -142,7 +146,7 @@ mod counter {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 mod counter {
     pub(super) fn ticks() -> u64 {
         0

@@ -32,13 +32,11 @@ pub(crate) struct Arrival {
 
 /// A flow is at most 10^9, a spec's largest count, and a fraction below it.
 impl Small for Arrival {
-    #[inline]
     fn words(self) -> Words {
         let written = self.written.map_or(0, |written| written + 1);
         Words::new([self.time, written], self.fraction << 32 | self.flow)
     }
 
-    #[inline]
     fn of(words: Words) -> Arrival {
         let ([time, written], unit) = (words.numbers, words.unit());
         Arrival {
@@ -67,34 +65,28 @@ impl Gcra {
         state
     }
 
-    #[inline]
     fn units(&self, tokens: u64) -> u128 {
         u128::from(tokens) * u128::from(self.rate.token)
     }
 
-    #[inline]
     fn full(&self) -> u128 {
         self.units(self.burst)
     }
 
     /// Units of 1/flow microseconds that the arrival time is ahead of now.
-    #[inline]
     fn debt(&self, state: &Arrival, now: Micros) -> u128 {
         self.flowing(state.time - now) + u128::from(state.fraction)
     }
 
-    #[inline]
     fn flowing(&self, time: Micros) -> u128 {
         u128::from(time) * u128::from(self.rate.flow)
     }
 
-    #[inline]
     fn time(&self, units: u128) -> Micros {
         let (time, rest) = divided(units, self.rate.flow);
         time.saturating_add(rest.min(1))
     }
 
-    #[inline]
     fn set(&self, state: &mut Arrival, now: Micros, debt: u128) {
         let (time, fraction) = divided(debt, self.rate.flow);
         state.time = now + time;
@@ -102,7 +94,6 @@ impl Gcra {
         state.written = (debt > self.full()).then_some(now);
     }
 
-    #[inline]
     fn viewed(&self, view: &View) -> u128 {
         self.flowing(view[0]) + u128::from(view[1])
     }
@@ -111,7 +102,6 @@ impl Gcra {
 impl Step for Gcra {
     type State = Arrival;
 
-    #[inline]
     fn load(&self, state: &mut Arrival, now: Micros) -> bool {
         let flow = self.rate.flow;
         if state.flow == 0 {
@@ -144,7 +134,6 @@ impl Step for Gcra {
         false
     }
 
-    #[inline]
     fn fit(&self, state: &Arrival, now: Micros, ask: &Ask) -> u64 {
         let room = (self.full() + self.flowing(ask.wait)).saturating_sub(self.debt(state, now));
         let each = self.units(ask.cost);
@@ -152,7 +141,6 @@ impl Step for Gcra {
         if ask.calls == 1 { u64::from(room >= each) } else { ask.calls.min(micros(room / each)) }
     }
 
-    #[inline]
     fn spend(&self, state: &mut Arrival, now: Micros, units: u64) {
         self.set(state, now, self.debt(state, now) + self.units(units));
     }
@@ -165,7 +153,6 @@ impl Step for Gcra {
         divided(self.full().saturating_sub(self.debt(state, now)), self.rate.token).0
     }
 
-    #[inline]
     fn view(&self, state: &Arrival, now: Micros, _cost: u64) -> View {
         [state.time - now, state.fraction, 0]
     }
@@ -174,12 +161,10 @@ impl Step for Gcra {
         state.time + state.fraction.min(1)
     }
 
-    #[inline]
     fn limit(&self) -> u64 {
         self.burst
     }
 
-    #[inline]
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let debt = self.viewed(view).saturating_sub(self.units(later));
         Report {
@@ -193,7 +178,6 @@ impl Step for Gcra {
         self.viewed(view) + self.units(ask.cost) > self.full() + self.flowing(ask.wait)
     }
 
-    #[inline]
     fn retry_after(&self, view: &View, cost: u64) -> Micros {
         self.time((self.viewed(view) + self.units(cost)).saturating_sub(self.full()))
     }
@@ -225,7 +209,6 @@ impl Step for Gcra {
 }
 
 /// Quotient and rest. Most numbers are small, and a division of 128 bits is several times as slow.
-#[inline]
 fn divided(units: u128, by: u64) -> (u64, u64) {
     match u64::try_from(units) {
         Ok(units) => (units / by, units % by),
@@ -234,7 +217,6 @@ fn divided(units: u128, by: u64) -> (u64, u64) {
 }
 
 /// What the range checks of a spec keep below 2^53.
-#[inline]
 fn micros(units: u128) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }

@@ -103,7 +103,7 @@ impl Refusals {
 
     /// What is remembered of the key.
     pub fn get(&self, key: &str) -> Option<Decision> {
-        self.cache.get(TAKE, &[self.part(key)])
+        self.cache.get(&self.plan, key.as_bytes(), 1)
     }
 }
 

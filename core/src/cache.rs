@@ -8,6 +8,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use crate::kept_key::KeptKey;
+
 const SHARDS: usize = 16;
 
 /// A map that forgets what was not put for longest, roughly: each of its shards has two
@@ -28,7 +30,7 @@ struct Shard<V> {
 #[derive(Debug)]
 struct Slot<V> {
     id: u64,
-    key: Box<[u8]>,
+    key: KeptKey,
     value: V,
 }
 
@@ -50,7 +52,7 @@ impl<V: Copy> Recent<V> {
         if shard.young.len() >= self.generation_size {
             shard.old = mem::take(&mut shard.young);
         }
-        let rehash = |slot: &Slot<V>| self.hash(slot.id, &slot.key);
+        let rehash = |slot: &Slot<V>| self.hash(slot.id, slot.key.bytes());
         match shard.young.entry(hash, |slot| slot.is(id, key), rehash) {
             Entry::Occupied(mut entry) => {
                 if replaces(&entry.get().value) {
@@ -63,6 +65,7 @@ impl<V: Copy> Recent<V> {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, id: u64, key: &[u8]) -> Option<V> {
         let (hash, shard) = self.shard(id, key);
         let find =
@@ -99,7 +102,7 @@ impl<V: Copy> Recent<V> {
 
 impl<V> Slot<V> {
     fn is(&self, id: u64, key: &[u8]) -> bool {
-        self.id == id && *self.key == *key
+        self.id == id && self.key.is(key)
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+
+use crate::ticks;
 
 /// Microseconds since the Unix epoch. Below 2^53, as all our arithmetic.
 pub(crate) type Micros = u64;
@@ -24,17 +26,19 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    #[inline]
     pub(crate) fn now(&self) -> Micros {
         match self {
-            Clock::System => system_now(),
+            Clock::System => ticks::wall(),
             Clock::Manual(clock) => clock.now_micros(),
         }
     }
 
     /// A time that runs evenly, for measuring how long ago something was.
+    #[inline]
     pub(crate) fn steady(&self) -> Micros {
         match self {
-            Clock::System => micros(STARTED.get_or_init(Instant::now).elapsed()),
+            Clock::System => ticks::steady(*STARTED.get_or_init(Instant::now)),
             Clock::Manual(clock) => clock.now_micros(),
         }
     }
@@ -59,10 +63,6 @@ impl Clock {
             }
         }
     }
-}
-
-fn system_now() -> Micros {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, micros)
 }
 
 /// A duration in whole microseconds.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cache::Recent;
 use crate::clock::{Clock, Micros, micros};
 use crate::decision::{Decision, Source};
-use crate::store::{Op, Part};
+use crate::store::{Op, Part, Plan};
 
 pub(crate) struct DenyCache {
     refusals: Recent<Refusal>,
@@ -32,27 +32,24 @@ impl DenyCache {
         DenyCache { refusals: Recent::new(max_keys), longest: micros(longest), clock }
     }
 
-    /// The refusal that the store would repeat, if it is remembered.
-    pub(crate) fn get(&self, op: Op, parts: &[Part<'_>]) -> Option<Decision> {
-        let [part] = parts else { return None };
-        if self.longest == 0 || op != (Op::Take { wait: 0 }) {
+    /// The refusal with which the store would repeat itself, were this taken now, if it is remembered.
+    #[inline]
+    pub(crate) fn get(&self, plan: &Plan, key: &[u8], cost: u64) -> Option<Decision> {
+        if self.longest == 0 {
             return None;
         }
-        let refusal = self.refusals.get(part.state_id(), part.key)?;
+        let mut refusal = self.refusals.get(plan.members[0].id, key)?;
         let now = self.clock.steady();
         // A manual clock may have been set back.
-        if refusal.plan != part.plan.id
-            || refusal.cost != part.cost
-            || !(refusal.at..refusal.until).contains(&now)
-        {
+        if refusal.plan != plan.id || refusal.cost != cost || !(refusal.at..refusal.until).contains(&now) {
             return None;
         }
         let passed = Duration::from_micros(now - refusal.at);
-        let mut decision = refusal.decision;
+        let decision = &mut refusal.decision;
         decision.retry_after = decision.retry_after.map(|after| after.saturating_sub(passed));
         decision.reset_after = decision.reset_after.saturating_sub(passed);
         decision.source = Source::DenyCache;
-        Some(decision)
+        Some(refusal.decision)
     }
 
     /// Notes what the store said.

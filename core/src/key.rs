@@ -28,13 +28,15 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
 /// What a hash begins with. Plain keys that begin so are hashed too, so none is taken for one.
 const HASHED: &str = "%h";
 
+/// Whether a key is kept as it is.
+#[inline]
+pub(crate) fn is_plain(key: &[u8]) -> bool {
+    key.len() <= MAX_PLAIN_KEY && !key.starts_with(HASHED.as_bytes())
+}
+
 /// The key as it is kept: itself, or its hash where it is long.
 pub(crate) fn kept(key: &[u8]) -> Cow<'_, [u8]> {
-    if key.len() <= MAX_PLAIN_KEY && !key.starts_with(HASHED.as_bytes()) {
-        Cow::Borrowed(key)
-    } else {
-        Cow::Owned(hashed(key).into_bytes())
-    }
+    if is_plain(key) { Cow::Borrowed(key) } else { Cow::Owned(hashed(key).into_bytes()) }
 }
 
 /// The last part of a Redis key, without the braces around it, from a key as it is kept.

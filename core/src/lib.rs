@@ -32,6 +32,7 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+mod kept_key;
 mod key;
 mod lane;
 mod limiter;
@@ -43,6 +44,7 @@ mod runtime;
 mod spec;
 mod status;
 mod store;
+mod ticks;
 mod waiting;
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::argument::{check_cost, check_duration};
-use crate::clock::micros;
+use crate::clock::{MAX_EXACT, micros};
 use crate::config::Builder;
 use crate::decision::Decision;
-use crate::engine::{Answered, Engine};
+use crate::engine::{Answered, Engine, TAKE};
 use crate::error::{Error, ErrorKind, Result, quote};
 use crate::event::Event;
 use crate::key;
@@ -83,7 +83,8 @@ impl Limiter {
         Error: From<S::Error>,
     {
         let plan = self.engine.plan(name, spec.try_into()?, on_outage)?;
-        Ok(Limit { limiter: self.clone(), plan: Arc::new(plan) })
+        let has_concurrency = plan.spec.rules.iter().any(|rule| rule.algorithm == Algorithm::Concurrency);
+        Ok(Limit { limiter: self.clone(), plan: Arc::new(plan), has_concurrency })
     }
 
     /// Takes from several limits or from none, in one atomic step. The one decision speaks for the
@@ -95,11 +96,7 @@ impl Limiter {
     /// that names a limit and key twice; [`ErrorKind::Unsupported`] for a concurrency limit.
     pub async fn try_acquire_all<K: AsRef<[u8]>>(&self, entries: &[(&Limit, K, u64)]) -> Result<Decision> {
         let parts = self.parts(entries);
-        match self.submit_all(parts) {
-            Submitted::Now(answer) => answer,
-            Submitted::Later(later) => later.answer().await,
-        }
-        .and_then(only_decision)
+        self.submit_all(parts).answer().await.and_then(only_decision)
     }
 
     /// [`Limiter::try_acquire_all`] for a thread that may block.
@@ -195,6 +192,7 @@ impl Limiter {
 pub struct Limit {
     limiter: Limiter,
     plan: Arc<Plan>,
+    has_concurrency: bool,
 }
 
 impl std::fmt::Debug for Limit {
@@ -287,7 +285,11 @@ impl Limit {
     /// for a concurrency limit, [`ErrorKind::Outage`] under `on_outage = raise`,
     /// [`ErrorKind::Closed`].
     pub async fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        self.decide(Call::TryAcquire { cost }, key).await
+        let key = key.as_ref();
+        match self.take_now(key, cost) {
+            Some(decision) => decision,
+            None => self.send(TAKE, cost, key, false)?.answer().await.and_then(only_decision),
+        }
     }
 
     /// Waits its turn, first come first served, and gives up at once when the wait would be
@@ -354,7 +356,11 @@ impl Limit {
     /// # Errors
     /// The same.
     pub fn try_acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<Decision> {
-        self.decide_blocking(Call::TryAcquire { cost }, key)
+        let key = key.as_ref();
+        match self.take_now(key, cost) {
+            Some(decision) => decision,
+            None => self.take_blocking(key, cost),
+        }
     }
 
     /// [`Limit::acquire`] for a thread that may block.
@@ -414,10 +420,7 @@ impl Limit {
     /// # Errors
     /// Those of the verb.
     pub async fn call(&self, call: Call, key: impl AsRef<[u8]>) -> Result<Answer> {
-        match self.submit(call, key.as_ref()) {
-            Submitted::Now(answer) => answer,
-            Submitted::Later(later) => later.answer().await,
-        }
+        self.submit(call, key.as_ref()).answer().await
     }
 
     /// Any verb, as data, for a thread that may block.
@@ -457,13 +460,35 @@ impl Limit {
         if let Some(answer) = self.step_now(op, cost, key) {
             return Ok(Submitted::Now(answer));
         }
-        Ok(Submitted::from_engine(
-            &self.limiter.engine,
-            op,
-            smallvec::smallvec![self.part(key, cost)?],
-            may_block,
-            answer_to(op),
-        ))
+        self.send(op, cost, key, may_block)
+    }
+
+    /// Starts a call that can't be answered without waiting.
+    fn send(&self, op: Op, cost: u64, key: &[u8], may_block: bool) -> Result<Submitted> {
+        let parts = smallvec::smallvec![self.part(key, cost)?];
+        Ok(Submitted::from_engine(&self.limiter.engine, op, parts, may_block, answer_to(op)))
+    }
+
+    #[cold]
+    fn take_blocking(&self, key: &[u8], cost: u64) -> Result<Decision> {
+        self.send(TAKE, cost, key, true)?.wait().and_then(only_decision)
+    }
+
+    /// [`Limit::step_now`] for what most calls are: to take now.
+    fn take_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
+        if self.has_concurrency || cost > MAX_EXACT || key.is_empty() {
+            return Some(Err(self.why_not(key, cost)));
+        }
+        if key::is_plain(key) {
+            self.limiter.engine.take_now(&self.plan, key, cost)
+        } else {
+            self.take_hashed(key, cost)
+        }
+    }
+
+    #[inline(never)]
+    fn take_hashed(&self, key: &[u8], cost: u64) -> Option<Result<Decision>> {
+        self.limiter.engine.take_kept(&Part { plan: &self.plan, key: &key::kept(key), cost })
     }
 
     /// The one step that answers a call; `None` for the verbs that wait.
@@ -488,13 +513,21 @@ impl Limit {
     }
 
     fn step_now(&self, op: Op, cost: u64, key: &[u8]) -> Option<Result<Answer>> {
-        let cost = match check_cost(cost).and_then(|cost| key::check_key(key).map(|()| cost)) {
-            Ok(cost) => cost,
-            Err(error) => return Some(Err(error)),
-        };
+        if op == TAKE {
+            return self.take_now(key, cost).map(|decision| decision.map(Answer::Decision));
+        }
+        if let Err(error) = check(key, cost) {
+            return Some(Err(error));
+        }
         let kept = key::kept(key);
         let part = Part { plan: &self.plan, key: &kept, cost };
         self.limiter.engine.decide_now(op, &[part]).map(|answered| answered.map(answer_to(op)))
+    }
+
+    #[cold]
+    fn why_not(&self, key: &[u8], cost: u64) -> Error {
+        let checked = self.refuse_concurrency("try_acquire").and_then(|()| check(key, cost));
+        checked.err().unwrap_or_else(|| unreachable!("a good call"))
     }
 
     fn start_waiting(&self, call: Call, key: &[u8], may_block: bool) -> Result<Submitted> {
@@ -533,13 +566,13 @@ impl Limit {
     }
 
     fn refuse_concurrency(&self, verb: &str) -> Result<()> {
-        self.require(!self.has_concurrency(), |name| {
+        self.require(!self.has_concurrency, |name| {
             format!("{verb} has no meaning for limit {name}: a concurrency limit hands out permits; use hold")
         })
     }
 
     fn require_concurrency(&self) -> Result<()> {
-        self.require(self.has_concurrency(), |name| {
+        self.require(self.has_concurrency, |name| {
             format!("hold has no meaning for limit {name}: only a concurrency limit hands out permits; use try_acquire or acquire")
         })
     }
@@ -548,10 +581,6 @@ impl Limit {
         self.require(self.plan.hands_out_turns(), |name| {
             format!("reserve has no meaning for limit {name}: only token-bucket, gcra and leaky-bucket hand out turns, and only where a spec is one limit; use acquire")
         })
-    }
-
-    fn has_concurrency(&self) -> bool {
-        self.plan.spec.rules.iter().any(|rule| rule.algorithm == Algorithm::Concurrency)
     }
 
     fn require(&self, holds: bool, message: impl FnOnce(String) -> String) -> Result<()> {
@@ -594,6 +623,11 @@ impl Limit {
     pub fn concurrency(permits: u64, ttl: Duration) -> Spec {
         Spec::rate(Algorithm::Concurrency, permits, ttl)
     }
+}
+
+fn check(key: &[u8], cost: u64) -> Result<()> {
+    check_cost(cost)?;
+    key::check_key(key)
 }
 
 /// What an engine's answer to `op` is to its caller.
@@ -660,6 +694,13 @@ pub struct Pending {
 }
 
 impl Submitted {
+    async fn answer(self) -> Result<Answer> {
+        match self {
+            Submitted::Now(answer) => answer,
+            Submitted::Later(later) => later.answer().await,
+        }
+    }
+
     fn from_engine(
         engine: &Arc<Engine>,
         op: Op,

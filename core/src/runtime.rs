@@ -23,6 +23,7 @@ extern "C" fn count_fork() {
 }
 
 /// Counts the forks between the first process and this one.
+#[inline]
 pub(crate) fn generation() -> u64 {
     static WATCH: Once = Once::new();
     if !WATCH.is_completed() {
@@ -66,12 +67,13 @@ impl<T> PerProcess<T> {
     }
 
     /// This process's value, if it has been made.
+    #[inline]
     pub fn get(&self) -> Option<&T> {
-        let generation = generation();
         let mut chain = self;
         loop {
             let link = chain.link.get()?;
-            if link.generation == generation {
+            // Whoever made the link has seen to it that forks are counted.
+            if link.generation == FORKS.load(Ordering::Acquire) {
                 return link.value.get();
             }
             chain = &link.next;

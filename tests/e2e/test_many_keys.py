@@ -12,8 +12,8 @@ import artefacts
 from programs import SOURCES
 
 DISTINCT = 10_000_000
-# docs/bounds.md: a token bucket's state and a key of 15 bytes, in a table that has just grown.
-BYTES_A_KEY = 200
+# docs/bounds.md: a token bucket's state and a short key, in a table that has just grown.
+BYTES_A_KEY = 155
 # Not a matter of keys: what a process of this size does not give back, and our own buffers.
 OVERHEAD_KB = 8 * 1024
 

@@ -1,6 +1,7 @@
 //! What the token bucket and the leaky bucket share: a level that drains at a constant rate.
 //! Twin of `lua/bucket.lua`.
 
+use super::kept::{Small, Words};
 use crate::clock::{MAX_EXACT, Micros};
 
 /// A rate as a reduced fraction: a token is worth `token` units, and `flow` units drain per
@@ -12,12 +13,14 @@ pub(crate) struct RefillRate {
 }
 
 impl RefillRate {
+    #[inline(always)]
     pub(crate) fn new(count: u64, period: Micros) -> Self {
         let divisor = gcd(count, period);
         RefillRate { token: period / divisor, flow: count / divisor }
     }
 
     /// How long `units` take to drain, rounded up.
+    #[inline(always)]
     pub(crate) fn time(&self, units: u64) -> Micros {
         units.div_ceil(self.flow)
     }
@@ -28,6 +31,7 @@ impl RefillRate {
     }
 
     /// The units that drain within `wait`, as far as they stay exact beside `full` ones.
+    #[inline(always)]
     pub(crate) fn units(&self, wait: Micros, full: u64) -> u64 {
         wait.saturating_mul(self.flow).min((MAX_EXACT - 1).saturating_sub(full) / 2)
     }
@@ -46,12 +50,27 @@ pub(crate) struct Level {
     unit: u64,
 }
 
+impl Small for Level {
+    #[inline(always)]
+    fn words(self) -> Words {
+        Words::new([self.debt, self.time], self.unit)
+    }
+
+    #[inline(always)]
+    fn of(words: Words) -> Level {
+        let [debt, time] = words.numbers;
+        Level { debt, time, unit: words.unit() }
+    }
+}
+
 impl Level {
+    #[inline(always)]
     pub(crate) fn new(rate: &RefillRate, debt: u64, time: Micros) -> Self {
         Level { debt, time, unit: rate.token }
     }
 
     /// Drains up to `now`. `full` is the debt of a limit that is used up.
+    #[inline(always)]
     pub(crate) fn load(&mut self, rate: &RefillRate, full: u64, now: Micros) -> bool {
         if self.unit == 0 {
             *self = Level::new(rate, 0, now);
@@ -64,8 +83,8 @@ impl Level {
         if stepped {
             self.time = now;
         } else if self.time <= now {
-            let elapsed = now - self.time;
-            self.debt = if elapsed >= rate.time(self.debt) { 0 } else { self.debt - elapsed * rate.flow };
+            let drained = (now - self.time).saturating_mul(rate.flow);
+            self.debt = self.debt.saturating_sub(drained);
             self.time = now;
         }
         stepped
@@ -76,6 +95,7 @@ impl Level {
     }
 
     /// The script's reply: the debt, and how far the state's time is ahead of now.
+    #[inline(always)]
     pub(crate) fn view(&self, now: Micros) -> [u64; 3] {
         [self.debt, self.time - now, 0]
     }

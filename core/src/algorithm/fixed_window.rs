@@ -4,7 +4,8 @@
 //! UTC offset. Across the boundary of two windows up to twice the count may pass: that is the
 //! nature of the algorithm. From: go-zero's PeriodLimit, redis_rate v7.
 
-use super::{Ask, Report, Step, View};
+use super::kept::{Small, Words};
+use super::{Ask, Report, Step, View, whole_calls};
 use crate::clock::Micros;
 use crate::spec::Rule;
 
@@ -21,6 +22,19 @@ pub(crate) struct FixedWindow {
 pub(crate) struct Window {
     used: u64,
     end: Micros,
+}
+
+impl Small for Window {
+    #[inline(always)]
+    fn words(self) -> Words {
+        Words::new([self.used, self.end], 0)
+    }
+
+    #[inline(always)]
+    fn of(words: Words) -> Window {
+        let [used, end] = words.numbers;
+        Window { used, end }
+    }
 }
 
 impl FixedWindow {
@@ -60,6 +74,7 @@ impl FixedWindow {
 impl Step for FixedWindow {
     type State = Window;
 
+    #[inline(always)]
     fn load(&self, state: &mut Window, now: Micros) -> bool {
         // The window began more than a window from now: the clock stepped back. By less, the window
         // stays, or a step back over a boundary and forth would open it twice.
@@ -72,10 +87,12 @@ impl Step for FixedWindow {
         stepped
     }
 
+    #[inline(always)]
     fn fit(&self, state: &Window, _now: Micros, ask: &Ask) -> u64 {
-        ask.calls.min(self.count.saturating_sub(state.used) / ask.cost)
+        whole_calls(ask.calls, self.count.saturating_sub(state.used), ask.cost)
     }
 
+    #[inline(always)]
     fn spend(&self, state: &mut Window, _now: Micros, units: u64) {
         state.used += units;
     }
@@ -88,6 +105,7 @@ impl Step for FixedWindow {
         self.count.saturating_sub(state.used)
     }
 
+    #[inline(always)]
     fn view(&self, state: &Window, now: Micros, _cost: u64) -> View {
         [state.used, state.end - now, 0]
     }
@@ -96,10 +114,12 @@ impl Step for FixedWindow {
         if state.used == 0 { 0 } else { state.end }
     }
 
+    #[inline(always)]
     fn limit(&self) -> u64 {
         self.count
     }
 
+    #[inline(always)]
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let [used, ends_in, _] = *view;
         let used = used.saturating_sub(later);
@@ -114,6 +134,7 @@ impl Step for FixedWindow {
         view[0] + ask.cost > self.count
     }
 
+    #[inline(always)]
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         view[1]
     }

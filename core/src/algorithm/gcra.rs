@@ -6,6 +6,7 @@
 //! keeps the time until the key is fresh. From: ITU-T I.371; redis_rate, redis-cell, governor.
 
 use super::bucket::RefillRate;
+use super::kept::{Small, Words};
 use super::{Ask, Mark, Report, Step, View};
 use crate::clock::Micros;
 use crate::spec::Rule;
@@ -14,6 +15,8 @@ use crate::spec::Rule;
 pub(crate) struct Gcra {
     rate: RefillRate,
     burst: u64,
+    /// How long a limit that is used up takes to be as good as fresh.
+    refill: Micros,
 }
 
 /// A key's state. A `flow` of 0 marks a key that was never used.
@@ -27,9 +30,29 @@ pub(crate) struct Arrival {
     written: Option<Micros>,
 }
 
+/// A flow is at most 10^9, a spec's largest count, and a fraction below it.
+impl Small for Arrival {
+    fn words(self) -> Words {
+        let written = self.written.map_or(0, |written| written + 1);
+        Words::new([self.time, written], self.fraction << 32 | self.flow)
+    }
+
+    fn of(words: Words) -> Arrival {
+        let ([time, written], unit) = (words.numbers, words.unit());
+        Arrival {
+            time,
+            fraction: unit >> 32,
+            flow: unit & u64::from(u32::MAX),
+            written: written.checked_sub(1),
+        }
+    }
+}
+
 impl Gcra {
     pub(super) fn new(rule: &Rule) -> Self {
-        Gcra { rate: RefillRate::new(rule.count, rule.period), burst: rule.depth }
+        let mut twin = Gcra { rate: RefillRate::new(rule.count, rule.period), burst: rule.depth, refill: 0 };
+        twin.refill = twin.time(twin.full());
+        twin
     }
 
     pub(super) fn script_arguments(&self, wait: Micros) -> [u64; 4] {
@@ -60,13 +83,14 @@ impl Gcra {
     }
 
     fn time(&self, units: u128) -> Micros {
-        micros(units.div_ceil(u128::from(self.rate.flow)))
+        let (time, rest) = divided(units, self.rate.flow);
+        time.saturating_add(rest.min(1))
     }
 
     fn set(&self, state: &mut Arrival, now: Micros, debt: u128) {
-        let flow = u128::from(self.rate.flow);
-        state.time = now + micros(debt / flow);
-        state.fraction = micros(debt % flow);
+        let (time, fraction) = divided(debt, self.rate.flow);
+        state.time = now + time;
+        state.fraction = fraction;
         state.written = (debt > self.full()).then_some(now);
     }
 
@@ -89,7 +113,7 @@ impl Step for Gcra {
             state.fraction = micros(scaled % u128::from(flow));
             state.flow = flow;
         }
-        let refill = self.time(self.full());
+        let refill = self.refill;
         match state.written {
             // Written in a future further away than a full refill: taken as written now.
             Some(written) if written > now + refill => {
@@ -112,7 +136,9 @@ impl Step for Gcra {
 
     fn fit(&self, state: &Arrival, now: Micros, ask: &Ask) -> u64 {
         let room = (self.full() + self.flowing(ask.wait)).saturating_sub(self.debt(state, now));
-        ask.calls.min(micros(room / self.units(ask.cost)))
+        let each = self.units(ask.cost);
+        // Most calls come alone, and a comparison is cheaper than a division.
+        if ask.calls == 1 { u64::from(room >= each) } else { ask.calls.min(micros(room / each)) }
     }
 
     fn spend(&self, state: &mut Arrival, now: Micros, units: u64) {
@@ -124,7 +150,7 @@ impl Step for Gcra {
     }
 
     fn left(&self, state: &Arrival, now: Micros) -> u64 {
-        micros(self.full().saturating_sub(self.debt(state, now)) / self.units(1))
+        divided(self.full().saturating_sub(self.debt(state, now)), self.rate.token).0
     }
 
     fn view(&self, state: &Arrival, now: Micros, _cost: u64) -> View {
@@ -142,7 +168,7 @@ impl Step for Gcra {
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let debt = self.viewed(view).saturating_sub(self.units(later));
         Report {
-            remaining: micros(self.full().saturating_sub(debt) / self.units(1)),
+            remaining: divided(self.full().saturating_sub(debt), self.rate.token).0,
             reset_after: self.time(debt),
             wait: self.time(debt.saturating_sub(self.full())),
         }
@@ -179,6 +205,14 @@ impl Step for Gcra {
             self.set(state, now, debt - back);
         }
         back > 0
+    }
+}
+
+/// Quotient and rest. Most numbers are small, and a division of 128 bits is several times as slow.
+fn divided(units: u128, by: u64) -> (u64, u64) {
+    match u64::try_from(units) {
+        Ok(units) => (units / by, units % by),
+        Err(_) => (micros(units / u128::from(by)), micros(units % u128::from(by))),
     }
 }
 

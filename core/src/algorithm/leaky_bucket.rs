@@ -29,6 +29,7 @@ impl LeakyBucket {
     }
 
     /// The debt behind which this call is still admitted. The cost is at most the limit.
+    #[inline(always)]
     fn bound(&self, ask: &Ask) -> u64 {
         self.rate.units(ask.wait, self.full).min(self.full - (ask.cost - 1) * self.rate.token)
     }
@@ -41,10 +42,12 @@ impl LeakyBucket {
 impl Step for LeakyBucket {
     type State = Level;
 
+    #[inline(always)]
     fn load(&self, state: &mut Level, now: Micros) -> bool {
         state.load(&self.rate, self.full + self.rate.token, now)
     }
 
+    #[inline(always)]
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
         match self.bound(ask).checked_sub(state.debt) {
             Some(room) => ask.calls.min(room / (ask.cost * self.rate.token) + 1),
@@ -52,6 +55,7 @@ impl Step for LeakyBucket {
         }
     }
 
+    #[inline(always)]
     fn spend(&self, state: &mut Level, _now: Micros, units: u64) {
         state.debt += units * self.rate.token;
     }
@@ -64,6 +68,7 @@ impl Step for LeakyBucket {
         (self.full + self.rate.token).saturating_sub(state.debt) / self.rate.token
     }
 
+    #[inline(always)]
     fn view(&self, state: &Level, now: Micros, _cost: u64) -> View {
         state.view(now)
     }
@@ -73,10 +78,12 @@ impl Step for LeakyBucket {
     }
 
     /// The one whose slot is now, and those who wait.
+    #[inline(always)]
     fn limit(&self) -> u64 {
         self.queue + 1
     }
 
+    #[inline(always)]
     fn report(&self, view: &View, cost: u64, later: u64) -> Report {
         let [debt, ahead, _] = *view;
         let debt = debt.saturating_sub(later.saturating_mul(self.rate.token));
@@ -92,6 +99,7 @@ impl Step for LeakyBucket {
         view[0] > self.bound(ask)
     }
 
+    #[inline(always)]
     fn retry_after(&self, view: &View, _cost: u64) -> Micros {
         let [debt, ahead, _] = *view;
         if debt == 0 { 0 } else { ahead + self.rate.time(debt) }

@@ -8,6 +8,7 @@ mod bucket;
 pub(crate) mod concurrency;
 mod fixed_window;
 mod gcra;
+mod kept;
 mod leaky_bucket;
 mod sliding_log;
 mod sliding_window;
@@ -20,6 +21,8 @@ use crate::decision::{Decision, Source};
 use crate::spec::{Algorithm, Rule};
 
 pub(crate) use bucket::RefillRate;
+pub(crate) use kept::Kept;
+use kept::{Small, Words};
 
 /// What one call, or several equal ones, asks of a key.
 #[derive(Debug, Clone, Copy)]
@@ -94,25 +97,63 @@ pub(crate) struct Report {
     pub(crate) wait: Micros,
 }
 
-/// A key's state under any of the algorithms.
+/// A key's state under any of the algorithms, while it is worked with.
 #[derive(Debug, Clone)]
 pub(crate) enum State {
     TokenBucket(bucket::Level),
     Gcra(gcra::Arrival),
     LeakyBucket(bucket::Level),
     FixedWindow(fixed_window::Window),
-    SlidingWindow(Box<sliding_window::Slices>),
-    SlidingLog(Box<sliding_log::Log>),
-    Concurrency(Box<concurrency::Holders>),
+    SlidingWindow(sliding_window::Slices),
+    SlidingLog(sliding_log::Log),
+    Concurrency(concurrency::Holders),
 }
 
 impl State {
     /// What to go back to after a call that changes nothing: another spec may load the state
     /// next, and must find it as it was written. `None` where loading loses nothing.
-    pub(crate) fn written(&self) -> Option<State> {
+    fn written(&self) -> Option<State> {
         match self {
             State::SlidingLog(_) | State::Concurrency(_) => None,
             other => Some(other.clone()),
+        }
+    }
+}
+
+/// What came of a call that took from one limit now, or did not.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    admitted: bool,
+    /// Whether the state was changed.
+    pub(crate) changed: bool,
+    limit: u64,
+    remaining: u64,
+    reset_after: Micros,
+    /// `NEVER` where it was admitted too.
+    retry_after: Micros,
+}
+
+const NEVER: Micros = Micros::MAX;
+
+impl Taken {
+    /// When the state will be as if never used.
+    #[inline(always)]
+    pub(crate) fn fresh_at(&self, now: Micros) -> Micros {
+        now + self.reset_after
+    }
+
+    #[inline(always)]
+    pub(crate) fn decision(&self, source: Source) -> Decision {
+        Decision {
+            allowed: self.admitted,
+            limit: self.limit,
+            remaining: self.remaining,
+            retry_after: (self.retry_after != NEVER).then(|| Duration::from_micros(self.retry_after)),
+            reset_after: Duration::from_micros(self.reset_after),
+            // To be admitted now is not to wait.
+            wait: Duration::ZERO,
+            source,
+            rule: 0,
         }
     }
 }
@@ -186,6 +227,77 @@ impl Twin {
         }
     }
 
+    /// Works on a kept state with `change`, which is given it as of `now`, and says what came of it
+    /// and whether it changed something. Where nothing is changed, the state stays as it was
+    /// written. Says too when the state will be as if never used, where it was changed.
+    pub(crate) fn work<R>(
+        &self,
+        kept: &mut Kept,
+        now: Micros,
+        change: impl FnOnce(&mut State) -> (R, bool),
+    ) -> (R, Option<Micros>) {
+        let work = |state: &mut State| {
+            let settled = self.load(state, now);
+            let (result, changed) = change(state);
+            (result, (changed || settled).then(|| self.fresh_at(state)))
+        };
+        match kept {
+            Kept::Words(words) => {
+                let mut state = self.state_of(*words);
+                let done = work(&mut state);
+                if done.1.is_some() {
+                    *kept = state.into();
+                }
+                done
+            }
+            Kept::Boxed(state) => {
+                let before = state.written();
+                let done = work(state);
+                if let (None, Some(before)) = (done.1, before) {
+                    **state = before;
+                }
+                done
+            }
+        }
+    }
+
+    fn state_of(&self, words: Words) -> State {
+        match self {
+            Twin::TokenBucket(_) => State::TokenBucket(Small::of(words)),
+            Twin::Gcra(_) => State::Gcra(Small::of(words)),
+            Twin::LeakyBucket(_) => State::LeakyBucket(Small::of(words)),
+            Twin::FixedWindow(_) => State::FixedWindow(Small::of(words)),
+            _ => unreachable!("a large state is in a box"),
+        }
+    }
+
+    /// What one call comes to that takes `cost` now from this limit alone, in one go.
+    pub(crate) fn take(&self, kept: &mut Kept, now: Micros, cost: u64) -> Taken {
+        if let Some(taken) = self.take_small(kept, now, cost) {
+            return taken;
+        }
+        let Kept::Boxed(state) = kept else { unreachable!("a large state is in a box") };
+        let before = state.written();
+        let taken = with_state!(self, &mut **state, |twin, state| take(twin, state, now, cost));
+        if let (false, Some(before)) = (taken.changed, before) {
+            **state = before;
+        }
+        taken
+    }
+
+    /// The same for a small state; `None` for another.
+    #[inline(always)]
+    pub(crate) fn take_small(&self, kept: &mut Kept, now: Micros, cost: u64) -> Option<Taken> {
+        let Kept::Words(words) = kept else { return None };
+        match self {
+            Twin::TokenBucket(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::Gcra(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::LeakyBucket(twin) => Some(take_small(twin, words, now, cost)),
+            Twin::FixedWindow(twin) => Some(take_small(twin, words, now, cost)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn load(&self, state: &mut State, now: Micros) -> bool {
         with_state!(self, state, |twin, state| twin.load(state, now))
     }
@@ -232,9 +344,9 @@ impl Twin {
             Twin::Gcra(twin) => State::Gcra(twin.revive(view, now)),
             Twin::LeakyBucket(twin) => State::LeakyBucket(twin.revive(view, now)),
             Twin::FixedWindow(twin) => State::FixedWindow(twin.revive(view, now)),
-            Twin::SlidingWindow(twin) => State::SlidingWindow(Box::new(twin.revive(view, now))),
-            Twin::SlidingLog(twin) => State::SlidingLog(Box::new(twin.revive(view, now))),
-            Twin::Concurrency(twin) => State::Concurrency(Box::new(twin.revive(view, now))),
+            Twin::SlidingWindow(twin) => State::SlidingWindow(twin.revive(view, now)),
+            Twin::SlidingLog(twin) => State::SlidingLog(twin.revive(view, now)),
+            Twin::Concurrency(twin) => State::Concurrency(twin.revive(view, now)),
         }
     }
 
@@ -265,24 +377,12 @@ impl Twin {
     /// The decision of an admitted call that took `cost`, after which `later` units were taken
     /// by equal calls. A cost of 0 took nothing and waits for nothing.
     pub(crate) fn admission(&self, view: &View, cost: u64, later: u64, source: Source) -> Decision {
-        let report = with_twin!(self, |twin| twin.report(view, cost, later));
-        Decision {
-            allowed: true,
-            limit: self.limit(),
-            remaining: report.remaining,
-            retry_after: None,
-            reset_after: Duration::from_micros(report.reset_after),
-            wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
-            source,
-            rule: 0,
-        }
+        with_twin!(self, |twin| admission(twin, view, cost, later, source))
     }
 
     /// The decision of a refused call.
     pub(crate) fn refusal(&self, view: &View, cost: u64, source: Source) -> Decision {
-        let retry_after = (cost <= self.limit())
-            .then(|| Duration::from_micros(with_twin!(self, |twin| twin.retry_after(view, cost))));
-        Decision { allowed: false, retry_after, wait: Duration::ZERO, ..self.admission(view, 0, 0, source) }
+        with_twin!(self, |twin| refusal(twin, view, cost, source))
     }
 
     /// How many numbers of a view its script replies.
@@ -306,4 +406,62 @@ impl Twin {
             Twin::Concurrency(twin) => twin.script_arguments(),
         }
     }
+}
+
+fn admission(twin: &impl Step, view: &View, cost: u64, later: u64, source: Source) -> Decision {
+    let report = twin.report(view, cost, later);
+    Decision {
+        allowed: true,
+        limit: twin.limit(),
+        remaining: report.remaining,
+        retry_after: None,
+        reset_after: Duration::from_micros(report.reset_after),
+        wait: Duration::from_micros(if cost == 0 { 0 } else { report.wait }),
+        source,
+        rule: 0,
+    }
+}
+
+fn refusal(twin: &impl Step, view: &View, cost: u64, source: Source) -> Decision {
+    let retry_after = (cost <= twin.limit()).then(|| Duration::from_micros(twin.retry_after(view, cost)));
+    Decision { allowed: false, retry_after, wait: Duration::ZERO, ..admission(twin, view, 0, 0, source) }
+}
+
+#[inline(always)]
+fn take<S: Step>(twin: &S, state: &mut S::State, now: Micros, cost: u64) -> Taken {
+    let settled = twin.load(state, now);
+    let limit = twin.limit();
+    let fits = cost > 0 && cost <= limit && twin.fit(state, now, &Ask { calls: 1, cost, wait: 0 }) > 0;
+    if fits {
+        twin.spend(state, now, cost);
+    }
+    let view = twin.view(state, now, cost);
+    let report = twin.report(&view, if fits { cost } else { 0 }, 0);
+    let admitted = fits || cost == 0;
+    let retry_after = if admitted || cost > limit { NEVER } else { twin.retry_after(&view, cost) };
+    Taken {
+        admitted,
+        changed: fits || settled,
+        limit,
+        remaining: report.remaining,
+        reset_after: report.reset_after,
+        retry_after,
+    }
+}
+
+#[inline(always)]
+fn take_small<S: Step<State: Small>>(twin: &S, words: &mut Words, now: Micros, cost: u64) -> Taken {
+    let mut state = S::State::of(*words);
+    let taken = take(twin, &mut state, now, cost);
+    if taken.changed {
+        *words = state.words();
+    }
+    taken
+}
+
+/// How many of `calls` find room, where each takes `each`.
+#[inline]
+fn whole_calls(calls: u64, room: u64, each: u64) -> u64 {
+    // Most calls come alone, and a comparison is cheaper than a division.
+    if calls == 1 { u64::from(room >= each) } else { calls.min(room / each) }
 }

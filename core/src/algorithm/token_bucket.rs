@@ -5,7 +5,7 @@
 //! A turn in the future is a debt above the capacity. From: Guava's `SmoothBursty`, Go's x/time/rate.
 
 use super::bucket::{Level, RefillRate};
-use super::{Ask, Mark, Report, Step, View};
+use super::{Ask, Mark, Report, Step, View, whole_calls};
 use crate::clock::Micros;
 use crate::spec::Rule;
 
@@ -35,15 +35,18 @@ impl TokenBucket {
 impl Step for TokenBucket {
     type State = Level;
 
+    #[inline(always)]
     fn load(&self, state: &mut Level, now: Micros) -> bool {
         state.load(&self.rate, self.full, now)
     }
 
+    #[inline(always)]
     fn fit(&self, state: &Level, _now: Micros, ask: &Ask) -> u64 {
         let room = (self.full + self.rate.units(ask.wait, self.full)).saturating_sub(state.debt);
-        ask.calls.min(room / (ask.cost * self.rate.token))
+        whole_calls(ask.calls, room, ask.cost * self.rate.token)
     }
 
+    #[inline(always)]
     fn spend(&self, state: &mut Level, _now: Micros, units: u64) {
         state.debt += units * self.rate.token;
     }
@@ -56,6 +59,7 @@ impl Step for TokenBucket {
         self.full.saturating_sub(state.debt) / self.rate.token
     }
 
+    #[inline(always)]
     fn view(&self, state: &Level, now: Micros, _cost: u64) -> View {
         state.view(now)
     }
@@ -64,10 +68,12 @@ impl Step for TokenBucket {
         state.fresh_at(&self.rate)
     }
 
+    #[inline(always)]
     fn limit(&self) -> u64 {
         self.burst
     }
 
+    #[inline(always)]
     fn report(&self, view: &View, _cost: u64, later: u64) -> Report {
         let [debt, ahead, _] = *view;
         let debt = debt.saturating_sub(later.saturating_mul(self.rate.token));
@@ -83,6 +89,7 @@ impl Step for TokenBucket {
         view[0] + ask.cost * self.rate.token > self.full + self.rate.units(ask.wait, self.full)
     }
 
+    #[inline(always)]
     fn retry_after(&self, view: &View, cost: u64) -> Micros {
         let [debt, ahead, _] = *view;
         let missing = (debt + cost * self.rate.token).saturating_sub(self.full);

@@ -2,6 +2,10 @@
 //!
 //! All limits of one key are in the same shard, so most calls take one lock. The table is
 //! bounded: full, it drops what is as good as fresh; it never forgets a key that is used up.
+//!
+//! What a call costs here is above all the memory that it touches. So a slot, with a short key and
+//! the state of most algorithms in it, is one cache line, and the commonest call, which takes from
+//! one limit, has a way of its own: `take`.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +13,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use smallvec::{SmallVec, smallvec};
+use hashbrown::hash_table::OccupiedEntry;
+use smallvec::SmallVec;
 
-use super::{Op, Outcome, Part, Rules, Views};
-use crate::algorithm::{Ask, Mark, State, Twin};
+use super::{Member, Op, Outcome, Part, Rules, Views};
+use crate::algorithm::{Ask, Kept, Mark, State, Taken, Twin};
 use crate::clock::Micros;
+use crate::kept_key::KeptKey;
 
 const SHARDS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Line<Mutex<Shard>>]>,
     hasher: RandomState,
     max_keys_per_shard: usize,
     /// Calls on new keys that found the table full.
@@ -34,13 +39,21 @@ struct Shard {
     fresh_from: Micros,
 }
 
+/// Alone on its cache lines, so that who works on it is in nobody's way.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
 #[derive(Debug)]
+#[repr(align(64))]
 struct Slot {
     id: u64,
-    key: Box<[u8]>,
-    state: State,
     fresh_at: Micros,
+    state: Kept,
+    key: KeptKey,
 }
+
+const _: () = assert!(size_of::<Slot>() == 64);
 
 /// There was no room for a new key. Some may be free after this many microseconds.
 #[derive(Debug)]
@@ -49,7 +62,7 @@ pub(crate) struct Full(pub(crate) Micros);
 impl MemoryStore {
     pub(crate) fn new(max_keys: usize) -> Self {
         let mut shards = Vec::with_capacity(SHARDS);
-        shards.resize_with(SHARDS, Mutex::default);
+        shards.resize_with(SHARDS, Line::default);
         MemoryStore {
             shards: shards.into_boxed_slice(),
             hasher: RandomState::default(),
@@ -77,8 +90,8 @@ impl MemoryStore {
 
     /// Whether a part's state is known here, and is as good as fresh.
     pub(crate) fn is_fresh(&self, now: Micros, part: &Part<'_>) -> bool {
-        let hash = self.hasher.hash_one(part.key);
-        let shard = lock(&self.shards[shard_of(&hash)]);
+        let hash = self.hash(part.key);
+        let shard = lock(&self.shards[shard_of(hash)]);
         part.plan.members.iter().all(|member| {
             let found = shard.slots.find(mix(hash, member.id), |slot| slot.is(member.id, part.key));
             found.is_some_and(|slot| slot.fresh_at <= now)
@@ -93,42 +106,20 @@ impl MemoryStore {
         parts: &[Part<'_>],
         rules: &dyn Rules,
     ) -> Result<Outcome, Full> {
-        if let [part] = parts
-            && part.plan.members.len() == 1
-        {
-            let hash = self.hasher.hash_one(part.key);
-            let mut shard = lock(&self.shards[shard_of(&hash)]);
-            if shard.slots.len() < self.max_keys_per_shard {
-                let mut steps = Steps { store: self, now, op, rules, alone: true };
-                let mut admitted = 1;
-                let views = smallvec![steps.apply(&mut shard, hash, part, &mut admitted)];
-                return Ok(Outcome { now, admitted, views });
-            }
-        }
-        self.run_together(now, op, parts, rules)
-    }
-
-    fn run_together(
-        &self,
-        now: Micros,
-        op: Op,
-        parts: &[Part<'_>],
-        rules: &dyn Rules,
-    ) -> Result<Outcome, Full> {
-        let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hasher.hash_one(part.key)).collect();
+        let hashes: SmallVec<[u64; 1]> = parts.iter().map(|part| self.hash(part.key)).collect();
         // Always in ascending order, so that two calls never wait for each other.
-        let mut wanted: SmallVec<[usize; 1]> = hashes.iter().map(shard_of).collect();
+        let mut wanted: SmallVec<[usize; 1]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
         wanted.sort_unstable();
         wanted.dedup();
         let mut shards: SmallVec<[(usize, MutexGuard<'_, Shard>); 1]> =
             wanted.iter().map(|index| (*index, lock(&self.shards[*index]))).collect();
         let mut places: SmallVec<[(usize, u64); 1]> = SmallVec::with_capacity(parts.len());
         for hash in &hashes {
-            let index = shard_of(hash);
+            let index = shard_of(*hash);
             let held = shards.iter().position(|(shard, _)| *shard == index);
             places.push((held.unwrap_or_else(|| unreachable!("every shard was locked")), *hash));
         }
-        let mut step = Steps { store: self, now, op, rules, alone: false };
+        let mut step = Steps { store: self, now, op, rules };
         let mut admitted = 1;
         if step.decides() {
             for (part, (held, hash)) in parts.iter().zip(&places) {
@@ -142,27 +133,68 @@ impl MemoryStore {
         Ok(Outcome { now, admitted, views })
     }
 
+    /// Takes `cost` now from one limit alone, as [`MemoryStore::run`] does. `None` where that is to
+    /// be asked: for a state that is not here, and for a large one.
+    #[inline(always)]
+    pub(crate) fn take(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Taken> {
+        let hash = self.hash(key);
+        let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
+        let slot = slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, key))?;
+        let taken = member.twin.take_small(&mut slot.state, now, cost)?;
+        if taken.changed {
+            slot.fresh_at = taken.fresh_at(now);
+            *fresh_from = slot.fresh_at.min(*fresh_from);
+        }
+        Some(taken)
+    }
+
+    /// [`MemoryStore::take`] for any state, here or not. `None` where the table may have no room.
+    pub(crate) fn take_any(&self, now: Micros, member: &Member, key: &[u8], cost: u64) -> Option<Taken> {
+        let (hash, twin) = (self.hash(key), &member.twin);
+        let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
+        if let Some(slot) = slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, key)) {
+            let taken = twin.take(&mut slot.state, now, cost);
+            if taken.changed {
+                slot.fresh_at = taken.fresh_at(now);
+                *fresh_from = slot.fresh_at.min(*fresh_from);
+            }
+            return Some(taken);
+        }
+        if slots.len() >= self.max_keys_per_shard {
+            return None;
+        }
+        let mut state = Kept::from(twin.fresh());
+        let taken = twin.take(&mut state, now, cost);
+        let fresh_at = taken.fresh_at(now);
+        if fresh_at > now {
+            *fresh_from = fresh_at.min(*fresh_from);
+            let slot = Slot { id: member.id, fresh_at, state, key: key.into() };
+            slots.insert_unique(mix(hash, member.id), slot, |slot| self.place(slot));
+        }
+        Some(taken)
+    }
+
+    /// With its length, which is hashed in a round of its own: after one round alone, keys that follow
+    /// each other fill the shards unevenly.
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    fn place(&self, slot: &Slot) -> u64 {
+        mix(self.hash(slot.key.bytes()), slot.id)
+    }
+
     /// Gives back a turn that has not come.
     pub(crate) fn cancel(&self, now: Micros, part: &Part<'_>, marks: &[Mark], rules: &dyn Rules) {
-        let hash = self.hasher.hash_one(part.key);
-        let shard = &mut *lock(&self.shards[shard_of(&hash)]);
+        let hash = self.hash(part.key);
+        let Shard { slots, fresh_from } = &mut *lock(&self.shards[shard_of(hash)]);
         for (index, mark) in marks.iter().enumerate() {
             let twin = rules.twin(part, index);
             let (id, key) = (part.plan.members[index].id, part.key);
-            let Ok(mut entry) = shard.slots.find_entry(mix(hash, id), |slot| slot.is(id, key)) else {
-                continue;
-            };
-            let slot = entry.get_mut();
-            let before = slot.state.written();
-            let settled = twin.load(&mut slot.state, now);
-            if twin.cancel(&mut slot.state, now, part.cost, *mark) || settled {
-                slot.fresh_at = twin.fresh_at(&slot.state);
-                shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
-                if slot.fresh_at <= now {
-                    entry.remove();
-                }
-            } else if let Some(before) = before {
-                slot.state = before;
+            if let Ok(entry) = slots.find_entry(mix(hash, id), |slot| slot.is(id, key)) {
+                let cancel = |state: &mut State| ((), twin.cancel(state, now, part.cost, *mark));
+                work(&twin, entry, fresh_from, now, cancel);
             }
         }
     }
@@ -174,8 +206,6 @@ struct Steps<'a> {
     now: Micros,
     op: Op,
     rules: &'a dyn Rules,
-    /// One part with one member: nobody else has a say, and whether it fits is seen on the way.
-    alone: bool,
 }
 
 impl Steps<'_> {
@@ -195,13 +225,7 @@ impl Steps<'_> {
             let twin = self.rules.twin(part, index);
             let found = shard.slots.find_mut(mix(hash, member.id), |slot| slot.is(member.id, part.key));
             let fits = if let Some(slot) = found {
-                let before = slot.state.written();
-                let settled = twin.load(&mut slot.state, self.now);
-                let fits = twin.fit(&slot.state, self.now, &ask);
-                if let Some(before) = before.filter(|_| !settled) {
-                    slot.state = before;
-                }
-                fits
+                twin.work(&mut slot.state, self.now, |state| (twin.fit(state, self.now, &ask), false)).0
             } else {
                 missing += 1;
                 let state = self.rules.state(part, index, self.now);
@@ -220,36 +244,27 @@ impl Steps<'_> {
         for (index, member) in part.plan.members.iter().enumerate() {
             let twin = self.rules.twin(part, index);
             let place = mix(hash, member.id);
-            let rehash = |slot: &Slot| mix(self.store.hasher.hash_one(&*slot.key), slot.id);
-            let entry = shard.slots.entry(place, |slot| slot.is(member.id, part.key), rehash);
-            match entry {
-                Entry::Occupied(mut entry) => {
-                    let slot = entry.get_mut();
-                    let before = slot.state.written();
-                    let settled = twin.load(&mut slot.state, self.now);
-                    let changed = self.change(&twin, &mut slot.state, part, admitted);
-                    views.push(twin.view(&slot.state, self.now, part.cost));
-                    if changed || settled {
-                        slot.fresh_at = twin.fresh_at(&slot.state);
-                        shard.fresh_from = shard.fresh_from.min(slot.fresh_at);
-                        if slot.fresh_at <= self.now {
-                            entry.remove();
-                        }
-                    } else if let Some(before) = before {
-                        slot.state = before;
-                    }
-                }
-                Entry::Vacant(entry) => {
+            let Shard { slots, fresh_from } = &mut *shard;
+            let mut change = |state: &mut State| {
+                let changed = self.change(&twin, state, part, admitted);
+                (twin.view(state, self.now, part.cost), changed)
+            };
+            let view = match slots.find_entry(place, |slot| slot.is(member.id, part.key)) {
+                Ok(entry) => work(&twin, entry, fresh_from, self.now, change),
+                Err(absent) => {
                     let mut state = self.rules.state(part, index, self.now);
-                    self.change(&twin, &mut state, part, admitted);
-                    views.push(twin.view(&state, self.now, part.cost));
+                    let (view, _) = change(&mut state);
                     let fresh_at = twin.fresh_at(&state);
                     if fresh_at > self.now {
-                        shard.fresh_from = shard.fresh_from.min(fresh_at);
-                        entry.insert(Slot { id: member.id, key: part.key.into(), state, fresh_at });
+                        *fresh_from = fresh_at.min(*fresh_from);
+                        let slot =
+                            Slot { id: member.id, fresh_at, state: state.into(), key: part.key.into() };
+                        absent.into_table().insert_unique(place, slot, |slot| self.store.place(slot));
                     }
+                    view
                 }
-            }
+            };
+            views.push(view);
         }
         views
     }
@@ -257,9 +272,6 @@ impl Steps<'_> {
     /// Says whether there was something to change.
     fn change(&self, twin: &Twin, state: &mut State, part: &Part<'_>, admitted: &mut u64) -> bool {
         let cost = part.cost;
-        if self.alone && self.decides() {
-            *admitted = twin.fit(state, self.now, &self.ask(part));
-        }
         let takes = self.decides() && self.op != Op::Peek && *admitted > 0 && cost > 0;
         match (self.op, twin, &mut *state) {
             (Op::Hold(holder), _, State::Concurrency(holders)) if takes => {
@@ -313,12 +325,32 @@ impl Shard {
 
 impl Slot {
     fn is(&self, id: u64, key: &[u8]) -> bool {
-        self.id == id && *self.key == *key
+        self.id == id && self.key.is(key)
     }
 }
 
+/// Works on a slot's state with `change`, and drops the slot where that leaves it as good as fresh.
+fn work<R>(
+    twin: &Twin,
+    mut entry: OccupiedEntry<'_, Slot>,
+    fresh_from: &mut Micros,
+    now: Micros,
+    change: impl FnOnce(&mut State) -> (R, bool),
+) -> R {
+    let slot = entry.get_mut();
+    let (result, fresh_at) = twin.work(&mut slot.state, now, change);
+    if let Some(fresh_at) = fresh_at {
+        slot.fresh_at = fresh_at;
+        *fresh_from = fresh_at.min(*fresh_from);
+        if fresh_at <= now {
+            entry.remove();
+        }
+    }
+    result
+}
+
 /// From the middle: the table itself uses both ends of a hash.
-fn shard_of(hash: &u64) -> usize {
+fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
@@ -327,6 +359,6 @@ fn mix(hash: u64, id: u64) -> u64 {
 }
 
 /// A panic elsewhere can't leave a state half changed, so a poisoned lock is a sound one.
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock(Line(shard): &Line<Mutex<Shard>>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -181,9 +181,11 @@ mod tests {
 
     #[test]
     fn what_is_no_decision_is_refused() {
-        let bytes = MaybeUninit::<[u8; size_of::<sg_decision>()]>::new([0xff; _]);
+        let mut bytes = MaybeUninit::<sg_decision>::uninit();
+        // SAFETY: these are all of its bytes.
+        unsafe { bytes.as_mut_ptr().write_bytes(0xff, 1) };
         // SAFETY: the place is as large as a decision.
-        let error = unsafe { sg_decision::read("decision", bytes.as_ptr().cast()) }.unwrap_err();
+        let error = unsafe { sg_decision::read("decision", bytes.as_ptr()) }.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Argument);
     }
 }

@@ -8,7 +8,10 @@ const [url, spec, pace] = process.argv.slice(2)
 const limiter = new Limiter(url)
 const limit = limiter.limit('demo', spec)
 
-const now = () => (performance.timeOrigin + performance.now()) / 1000
+// The other workers' clock, in whole milliseconds: what began did so no earlier, and what ended
+// no later than a millisecond on. (performance.timeOrigin can be off by more.)
+const now = () => Date.now() / 1000
+const later = () => (Date.now() + 1) / 1000
 const fresh = () => ({
   from: now(),
   /** @type {[started: number, ended: number, source: string][]} */
@@ -22,10 +25,15 @@ const fresh = () => ({
 })
 let report = fresh()
 
-/** @param {number} started @param {import('sluicegate').Decision | null} decision @param {unknown} [error] */
-function callEnded(started, decision, error) {
-  const ended = now()
-  report.longest_ms = Math.max(report.longest_ms, (ended - started) * 1000)
+/**
+ * @param {number} started
+ * @param {number} took
+ * @param {import('sluicegate').Decision | null} decision
+ * @param {unknown} [error]
+ */
+function callEnded(started, took, decision, error) {
+  const ended = later()
+  report.longest_ms = Math.max(report.longest_ms, took)
   if (decision === null) {
     report.errors += 1
     report.error = String(error)
@@ -37,18 +45,20 @@ function callEnded(started, decision, error) {
 }
 
 function flush() {
-  console.log(JSON.stringify({ ...report, to: now() }))
+  console.log(JSON.stringify({ ...report, to: later() }))
   report = fresh()
 }
 
 let over = false
 async function hammer() {
   while (!over) {
-    const started = now()
+    const [started, began] = [now(), performance.now()]
+    const took = () => performance.now() - began
     try {
-      callEnded(started, await limit.tryAcquire('everyone'))
+      const decision = await limit.tryAcquire('everyone')
+      callEnded(started, took(), decision)
     } catch (error) {
-      callEnded(started, null, error)
+      callEnded(started, took(), null, error)
     }
     await sleep((TASKS * 1000) / Number(pace))
   }

@@ -70,7 +70,7 @@ fuzz: setup ## Fuzz each target of tests/fuzz for SECONDS (60 unless said)
 MIRI := MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --quiet --locked --target-dir $(TARGET)/miri --lib
 miri: ## The unsafe code under Miri, as far as that goes
 	$(MIRI) --package sluicegate-c
-	$(MIRI) --package sluicegate -- runtime:: key::
+	$(MIRI) --package sluicegate -- runtime::
 
 lint: setup ## Formatters, linters, type checks, and the header against its source
 	@tests/tools/lint.sh

@@ -187,6 +187,12 @@ impl Queue {
         self.unanswered.load(Ordering::Acquire) == 0
     }
 
+    /// Counts one more call without an answer.
+    fn queued(&self) -> Queued {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+        Queued(Arc::clone(&self.unanswered))
+    }
+
     pub(crate) fn push(&self, job: Job) {
         if let Some(mut job) = self.try_push(job) {
             job.finish(Err(Lost("the connection was given up".into())));
@@ -195,8 +201,7 @@ impl Queue {
 
     /// The same, but gives the call back where nobody serves the queue any more.
     pub(crate) fn try_push(&self, mut job: Job) -> Option<Job> {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-        job.queued = Some(Queued(Arc::clone(&self.unanswered)));
+        job.queued = Some(self.queued());
         let mut jobs = self.lock();
         if self.closed.load(Ordering::Acquire) {
             drop(jobs);
@@ -225,8 +230,7 @@ impl Queue {
         // The first deadline stays the earliest.
         let deadline = jobs.front().map(|job| job.deadline);
         for mut job in first.into_iter().rev() {
-            self.unanswered.fetch_add(1, Ordering::AcqRel);
-            job.queued = Some(Queued(Arc::clone(&self.unanswered)));
+            job.queued = Some(self.queued());
             job.deadline = deadline.map_or(job.deadline, |deadline| deadline.min(job.deadline));
             jobs.push_front(job);
         }

@@ -42,14 +42,17 @@ impl Mail {
         }
     }
 
-    fn put(&self, token: u64, answer: sluicegate::Result<Answer>) {
+    fn put(self: &Arc<Self>, token: u64, answer: sluicegate::Result<Answer>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let first = queue.is_empty();
         queue.push((token, answer));
         drop(queue);
         if first {
             // Fails only where the environment is going away, and then nobody waits.
-            self.ready.call((), ThreadsafeFunctionCallMode::NonBlocking);
+            let this = Arc::clone(self);
+            sluicegate::after_answers(move || {
+                this.ready.call((), ThreadsafeFunctionCallMode::NonBlocking);
+            });
         }
     }
 

@@ -18,8 +18,8 @@ use crate::event::Events;
 use crate::key::{self, SLOTS};
 use crate::lane::{Lane, Settings};
 use crate::runtime;
-use crate::store::batch::{Astray, Elsewhere, Job, Lost, Way};
 use crate::store::connection::Link;
+use crate::store::job::{Astray, Elsewhere, Job, Lost, Way};
 use crate::store::redis::{Peers, Watcher as _};
 use crate::store::target::Server;
 

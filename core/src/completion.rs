@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limiter::{Answer, Pending, Submitted};
+use crate::wake::after_answers;
 
 /// The calls of one event loop.
 ///
@@ -53,11 +54,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Finished {
-    fn put(&self, id: Id, place: Place, answer: Result<Answer>) {
+    fn put(self: &Arc<Self>, id: Id, place: Place, answer: Result<Answer>) {
         let mut answers = lock(&self.answers);
         answers.push_back((id, place, answer));
-        if answers.len() == 1 {
-            self.bell.ring();
+        let first = answers.len() == 1;
+        drop(answers);
+        if first {
+            let this = Arc::clone(self);
+            after_answers(move || this.bell.ring());
         }
     }
 }
@@ -212,7 +216,7 @@ impl Drop for Completions {
     }
 }
 
-/// A pipe that holds a byte while somebody is to be woken.
+/// A pipe that holds something while somebody is to be woken.
 struct Bell {
     rung: File,
     heard: File,
@@ -238,6 +242,7 @@ impl Bell {
     }
 
     fn silence(&self) {
-        let _ = (&self.heard).read(&mut [0]);
+        // There may be several, each rung for answers that somebody who was awake has collected.
+        let _ = (&self.heard).read(&mut [0; 16]);
     }
 }

@@ -24,7 +24,7 @@ use crate::routes::{Group, Routes};
 use crate::runtime::PerProcess;
 use crate::spec::Spec;
 use crate::status::{Status, StoreState};
-use crate::store::batch::{Job, Lost, Reply};
+use crate::store::job::{Job, Lost, Reply};
 use crate::store::memory::{Full, MemoryStore};
 use crate::store::target::Target;
 use crate::store::{Member, Op, Outcome, OwnedPart, Part, Plan, Rules, Whole};

@@ -46,6 +46,7 @@ mod status;
 mod store;
 mod ticks;
 mod waiting;
+mod wake;
 
 #[cfg(test)]
 mod twin_tests;
@@ -64,3 +65,4 @@ pub use permit::Permit;
 pub use runtime::PerProcess;
 pub use spec::{Algorithm, Spec};
 pub use status::{Status, StoreState};
+pub use wake::after_answers;

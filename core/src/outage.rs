@@ -22,7 +22,7 @@ use crate::event::Events;
 use crate::membership::{Membership, Standing};
 use crate::spec::{Algorithm, Rule};
 use crate::status::{Status, StoreState};
-use crate::store::batch::Job;
+use crate::store::job::Job;
 use crate::store::memory::{Full, MemoryStore};
 use crate::store::redis::Watcher;
 use crate::store::script::Entry;

@@ -11,7 +11,7 @@ use crate::key;
 use crate::lane::{Lane, Settings};
 use crate::status::{Status, StoreState};
 use crate::store::OwnedPart;
-use crate::store::batch::Job;
+use crate::store::job::Job;
 use crate::store::target::Target;
 
 pub(crate) enum Routes {

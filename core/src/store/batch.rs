@@ -1,103 +1,27 @@
-//! Calls that wait while a round trip is in flight, and go out together in the next one.
+//! The calls of one round trip: what they become in Redis, and who gets which part of the reply.
 //!
-//! There is no artificial delay: a lone call goes at once. Equal calls on one key become one
-//! entry with a count; entries of one limit become one run of a program. The order of arrival is
-//! kept for each key, so the answers are those that calls one after the other would have got.
+//! Equal calls on one key become one entry with a count; entries of one limit become one run of a
+//! program. The order of arrival is kept for each key, so the answers are those that calls one
+//! after the other would have got.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use foldhash::HashMap;
 use redis::{Pipeline, Value};
 use smallvec::SmallVec;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::job::{Astray, Elsewhere, Job, Lost, Reply};
 use super::script::{Entry, Program, Programs, outcomes};
-use super::{Op, Outcome, OwnedPart, Plan};
-use crate::key;
+use super::{Op, Outcome, Plan};
 use crate::spec::{Algorithm, Rule};
+use crate::wake;
 
 /// Microseconds for which one run may hold Redis, by the estimates of [`weight`]: so many that a
 /// run pays, so few that nobody else waits long.
 const MAX_WEIGHT: u64 = 100;
-/// Calls of one batch.
-const MAX_BATCH: usize = 4_096;
-
-/// What came of a call, and which of the equal calls of its entry it was.
-pub(crate) struct Reply {
-    pub(crate) outcome: Arc<Outcome>,
-    pub(crate) turn: u64,
-}
-
-/// Why a call has no answer from the store. It may have run there.
-#[derive(Debug, Clone)]
-pub(crate) struct Lost(pub(crate) Arc<str>);
-
-impl From<String> for Lost {
-    fn from(why: String) -> Self {
-        Lost(why.into())
-    }
-}
-
-/// Hears once what came of a call, and of which.
-pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>, &[OwnedPart]) + Send>;
-
-/// One call on its way.
-pub(crate) struct Job {
-    pub(crate) op: Op,
-    pub(crate) parts: SmallVec<[OwnedPart; 1]>,
-    pub(crate) deadline: Instant,
-    pub(crate) finish: Option<Finish>,
-    pub(crate) way: Way,
-    /// Held from when it is queued until it is answered.
-    queued: Option<Queued>,
-}
-
-/// How a call finds the server of its slot, where that is moving.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Way {
-    /// How often it was sent elsewhere.
-    pub(crate) hops: u8,
-    /// It goes to the server that the slot is moving to.
-    pub(crate) asking: bool,
-    /// It has a run of its own, as the slot's keys are in two places.
-    pub(crate) alone: bool,
-}
-
-/// A call that a server did not carry out, since its slot is elsewhere.
-pub(crate) struct Astray {
-    pub(crate) job: Job,
-    pub(crate) to: Elsewhere,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Elsewhere {
-    /// The slot has another server: host, which is empty for the same one, and port.
-    Moved(String, u16),
-    /// The slot is moving, and this key is at the other end already.
-    Ask(String, u16),
-    /// The slot is moving, and the keys of the run are at both ends.
-    TryAgain,
-}
-
-impl Elsewhere {
-    fn new(code: &str, details: &str) -> Option<Elsewhere> {
-        // As in "MOVED 3999 127.0.0.1:6381".
-        let address = || {
-            let (host, port) = details.rsplit(' ').next()?.rsplit_once(':')?;
-            Some((host.to_owned(), port.parse().ok()?))
-        };
-        match code {
-            "MOVED" => address().map(|(host, port)| Elsewhere::Moved(host, port)),
-            "ASK" => address().map(|(host, port)| Elsewhere::Ask(host, port)),
-            "TRYAGAIN" => Some(Elsewhere::TryAgain),
-            _ => None,
-        }
-    }
-}
 
 /// What came of a batch as a whole.
 #[derive(Default)]
@@ -107,194 +31,6 @@ pub(crate) struct Landed {
     pub(crate) astray: Vec<Astray>,
     /// Whether a reply was not one of our scripts': whose it is, nobody knows.
     pub(crate) odd: bool,
-}
-
-/// Counts a queue's calls that have no answer yet.
-struct Queued(Arc<AtomicUsize>);
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Job {
-    pub(crate) fn new(op: Op, parts: SmallVec<[OwnedPart; 1]>, deadline: Instant, finish: Finish) -> Job {
-        Job { op, parts, deadline, finish: Some(finish), way: Way::default(), queued: None }
-    }
-
-    pub(crate) fn finish(&mut self, reply: Result<Reply, Lost>) {
-        self.queued = None;
-        if let Some(finish) = self.finish.take() {
-            finish(reply, &self.parts);
-        }
-    }
-}
-
-impl Job {
-    /// The call, to be sent again; what stays behind is as if answered.
-    fn take(&mut self) -> Job {
-        Job {
-            op: self.op,
-            parts: std::mem::take(&mut self.parts),
-            deadline: self.deadline,
-            finish: self.finish.take(),
-            way: self.way,
-            queued: self.queued.take(),
-        }
-    }
-
-    /// The Cluster slot of its keys.
-    pub(crate) fn slot(&self) -> u16 {
-        self.parts.first().map_or(0, |part| key::slot(&part.key))
-    }
-}
-
-impl Drop for Job {
-    /// Whoever drops a call on the way, as when the limiter is closed, still answers it.
-    fn drop(&mut self) {
-        self.finish(Err(Lost("the limiter was closed".into())));
-    }
-}
-
-/// The calls that wait for the next round trip, in order of arrival.
-pub(crate) struct Queue {
-    /// More are answered as lost.
-    max_waiting: usize,
-    jobs: Mutex<VecDeque<Job>>,
-    closed: AtomicBool,
-    arrived: Notify,
-    unanswered: Arc<AtomicUsize>,
-}
-
-impl Queue {
-    pub(crate) fn new(max_waiting: usize) -> Queue {
-        Queue {
-            max_waiting,
-            jobs: Mutex::default(),
-            closed: AtomicBool::new(false),
-            arrived: Notify::new(),
-            unanswered: Arc::default(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether no call waits or is in flight: one that goes another way would overtake it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.unanswered.load(Ordering::Acquire) == 0
-    }
-
-    /// Counts one more call without an answer.
-    fn queued(&self) -> Queued {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-        Queued(Arc::clone(&self.unanswered))
-    }
-
-    pub(crate) fn push(&self, job: Job) {
-        if let Some(mut job) = self.try_push(job) {
-            job.finish(Err(Lost("the connection was given up".into())));
-        }
-    }
-
-    /// The same, but gives the call back where nobody serves the queue any more.
-    pub(crate) fn try_push(&self, mut job: Job) -> Option<Job> {
-        job.queued = Some(self.queued());
-        let mut jobs = self.lock();
-        if self.closed.load(Ordering::Acquire) {
-            drop(jobs);
-            job.queued = None;
-            return Some(job);
-        } else if jobs.len() < self.max_waiting {
-            jobs.push_back(job);
-            if jobs.len() == 1 {
-                self.arrived.notify_one();
-            }
-        } else {
-            drop(jobs);
-            job.finish(Err(Lost(format!("{} calls wait already (max_waiting)", self.max_waiting).into())));
-        }
-        None
-    }
-
-    /// Puts what has to be done before all that waits in front of it.
-    pub(crate) fn push_first(&self, first: Vec<Job>) {
-        let mut jobs = self.lock();
-        if self.closed.load(Ordering::Acquire) {
-            drop(jobs);
-            return fail(first, &Lost("the connection was given up".into()));
-        }
-        let was_empty = jobs.is_empty();
-        // The first deadline stays the earliest.
-        let deadline = jobs.front().map(|job| job.deadline);
-        for mut job in first.into_iter().rev() {
-            job.queued = Some(self.queued());
-            job.deadline = deadline.map_or(job.deadline, |deadline| deadline.min(job.deadline));
-            jobs.push_front(job);
-        }
-        if was_empty && !jobs.is_empty() {
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Nobody serves it any more: answers all calls as lost, also those that come later.
-    pub(crate) fn close(&self, why: &Lost) {
-        let jobs = {
-            let mut jobs = self.lock();
-            self.closed.store(true, Ordering::Release);
-            std::mem::take(&mut *jobs)
-        };
-        fail(jobs, why);
-    }
-
-    /// Takes all calls that wait.
-    pub(crate) fn take(&self) -> VecDeque<Job> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    /// Waits for calls, and takes them.
-    pub(crate) async fn next(&self) -> VecDeque<Job> {
-        loop {
-            {
-                let mut jobs = self.lock();
-                let count = jobs.len().min(MAX_BATCH);
-                if count > 0 {
-                    return jobs.drain(..count).collect();
-                }
-            }
-            self.arrived.notified().await;
-        }
-    }
-
-    /// The deadline of the call that came first. All calls have the same budget, so it is the
-    /// earliest.
-    pub(crate) fn first_deadline(&self) -> Option<Instant> {
-        self.lock().front().map(|job| job.deadline)
-    }
-
-    /// Answers as lost the calls whose deadline has come.
-    pub(crate) fn fail_until(&self, now: Instant, why: &Lost) {
-        let overdue: Vec<Job> = {
-            let mut jobs = self.lock();
-            let count = jobs.partition_point(|job| job.deadline <= now);
-            jobs.drain(..count).collect()
-        };
-        fail(overdue, why);
-    }
-
-    /// Answers all waiting calls as lost.
-    pub(crate) fn fail_all(&self, why: &Lost) {
-        let jobs = std::mem::take(&mut *self.lock());
-        fail(jobs, why);
-    }
-}
-
-fn fail(jobs: impl IntoIterator<Item = Job>, why: &Lost) {
-    for mut job in jobs {
-        job.finish(Err(why.clone()));
-    }
 }
 
 /// One run of a program: calls of one verb on one set of limits.
@@ -333,6 +69,7 @@ pub(crate) struct Batch {
     runs: Vec<Run>,
     now: Option<u64>,
     in_cluster: bool,
+    first_deadline: Option<Instant>,
 }
 
 /// Where the last call on a key is: its run, and its entry there.
@@ -387,7 +124,8 @@ impl Batch {
             places.extend(job.parts.iter().map(|part| (&*part.key, (run, entry))));
         }
         drop(places);
-        Batch { jobs, runs, now, in_cluster }
+        let first_deadline = jobs.iter().map(|job| job.deadline).min();
+        Batch { jobs, runs, now, in_cluster, first_deadline }
     }
 
     /// The commands of all runs.
@@ -438,7 +176,7 @@ impl Batch {
                 }
                 Some(reply) => match outcomes(&reply, &run.entries) {
                     Some(outcomes) => {
-                        self.hand_out(&run, outcomes, saw);
+                        wake::together(|| self.hand_out(&run, outcomes, saw));
                         continue;
                     }
                     None => {
@@ -473,15 +211,27 @@ impl Batch {
         (!self.runs.is_empty()).then(|| self.commands(|_| false))
     }
 
-    /// The earliest deadline among calls that have no answer yet.
+    pub(crate) fn calls(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether most of its calls are entries of their own: what is merged is soon done.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.runs.iter().map(|run| run.entries.len()).sum::<usize>() * 2 > self.jobs.len()
+    }
+
+    /// No later than the earliest deadline among calls that have no answer yet; `None` where there
+    /// are none.
     pub(crate) fn first_deadline(&self) -> Option<Instant> {
-        self.jobs.iter().filter(|job| job.finish.is_some()).map(|job| job.deadline).min()
+        self.first_deadline
     }
 
     /// Answers as lost the calls whose deadline has come.
     pub(crate) fn fail_until(&mut self, now: Instant, why: &Lost) {
         let overdue = self.jobs.iter_mut().filter(|job| job.deadline <= now);
         overdue.for_each(|job| job.finish(Err(why.clone())));
+        let open = self.jobs.iter().filter(|job| job.finish.is_some());
+        self.first_deadline = open.map(|job| job.deadline).min();
     }
 
     /// Answers all calls that have no answer yet as lost.
@@ -541,7 +291,7 @@ mod tests {
     use crate::algorithm::Twin;
     use crate::limiter::Limit;
     use crate::outage::OnOutage;
-    use crate::store::Member;
+    use crate::store::{Member, OwnedPart};
 
     fn job(plan: &Arc<Plan>, op: Op, mark: [u64; 2]) -> Job {
         let part = OwnedPart { plan: Arc::clone(plan), key: (*b"k").into(), cost: 1, marks: smallvec![mark] };

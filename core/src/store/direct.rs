@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use redis::{ConnectionAddr, Parser, Pipeline, Value};
 
 use super::Outcome;
-use super::batch::{Astray, Batch, Job};
+use super::batch::Batch;
 use super::connection::explain;
+use super::job::{Astray, Job};
 use super::script::{Entry, Programs};
 use super::target::Server;
 use crate::clock::Clock;

@@ -4,7 +4,10 @@
 pub(crate) mod batch;
 pub(crate) mod connection;
 pub(crate) mod direct;
+pub(crate) mod flight;
+pub(crate) mod job;
 pub(crate) mod memory;
+pub(crate) mod queue;
 pub(crate) mod redis;
 pub(crate) mod script;
 pub(crate) mod sentinel;

@@ -1,5 +1,6 @@
 //! State in a Redis server: one task that keeps a connection, and sends what waits on it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,9 +10,12 @@ use redis::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::batch::{Astray, Batch, Job, Lost, Queue};
+use super::batch::Batch;
 use super::connection::{Link, News};
 use super::direct::Direct;
+use super::flight::Flights;
+use super::job::{Astray, Job, Lost};
+use super::queue::Queue;
 use super::script::{Entry, Programs};
 use super::target::{Sentinels, Server};
 use super::{Outcome, sentinel};
@@ -29,6 +33,9 @@ const SETTLE: Duration = Duration::from_millis(500);
 const PAY: Duration = Duration::from_millis(50);
 /// A connection on which a reply is so late is given up.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// So many calls show whether those of this time merge.
+const MANY: usize = 8;
 
 /// Why a connection is given up.
 enum Loss {
@@ -82,7 +89,7 @@ pub(crate) trait Watcher: Send + Sync {
     /// Whether calls were decided by share since the store last answered.
     fn has_shared(&self) -> bool;
     /// What was admitted elsewhere and has to be taken before these calls.
-    fn debits(&self, jobs: &std::collections::VecDeque<Job>) -> Vec<Job>;
+    fn debits(&self, jobs: &VecDeque<Job>) -> Vec<Job>;
     /// Some more of that, when there is time.
     fn more_debits(&self) -> Vec<Job>;
 }
@@ -210,124 +217,49 @@ impl Store {
         }
     }
 
-    /// Sends what waits, one batch after the other, until the connection is lost; says why.
+    /// Sends what waits until the connection is lost; says why.
     async fn serve(&self, Joined { server, link, news, switched }: &mut Joined, settles: bool) -> Loss {
-        let mut programs = Programs::default();
-        let mut losing = std::pin::pin!(lost(news, switched));
-        if settles {
-            let loss = tokio::select! {
-                loss = self.settle(link, &mut programs) => loss,
-                loss = &mut losing => Some(loss),
-            };
-            if let Some(loss) = loss {
-                return loss;
-            }
-        }
-        self.watcher.up();
-        self.direct.aim(Some(server));
-        let mut beating = std::pin::pin!(self.beat(link.clone()));
-        loop {
-            let mut jobs = tokio::select! {
-                biased;
-                loss = &mut losing => return loss,
-                loss = &mut beating => return loss,
-                jobs = self.queue.next() => jobs,
-            };
-            for debit in self.watcher.debits(&jobs).into_iter().rev() {
-                jobs.push_front(debit);
-            }
-            let mut batch = Batch::new(jobs, &mut programs, self.clock.sent(), self.peers.is_some());
-            let loss = {
-                let mut flight = std::pin::pin!(self.fly(link, &mut batch));
+        let mut traffic = Traffic::new(self, link);
+        let loss = {
+            let mut losing = std::pin::pin!(lost(news, switched));
+            let settled = if settles {
                 tokio::select! {
-                    loss = &mut flight => loss,
+                    loss = traffic.carry() => Some(loss),
                     loss = &mut losing => Some(loss),
-                    loss = &mut beating => Some(loss),
+                    () = self.settle() => None,
                 }
+            } else {
+                None
             };
-            if let Some(loss) = loss {
-                batch.fail_all(&Lost(loss.why().into()));
-                return loss;
-            }
-        }
-    }
-
-    /// Pays what is owed while calls are still decided here. It says why where the connection
-    /// can't be used any more.
-    async fn settle(&self, link: &mut Link, programs: &mut Programs) -> Option<Loss> {
-        let until = Instant::now() + SETTLE;
-        while Instant::now() < until {
-            let debits = self.watcher.more_debits();
-            if !debits.is_empty() {
-                let mut batch = Batch::new(debits.into(), programs, self.clock.sent(), self.peers.is_some());
-                if let Some(loss) = self.fly(link, &mut batch).await {
-                    batch.fail_all(&Lost(loss.why().into()));
-                    return Some(loss);
-                }
-            }
-            sleep(PAY).await;
-        }
-        None
-    }
-
-    /// One round trip. It says why where the connection can't be used any more.
-    async fn fly(&self, link: &mut Link, batch: &mut Batch) -> Option<Loss> {
-        let mut pipeline = Some(batch.pipeline());
-        while let Some(commands) = pipeline {
-            let replies = {
-                let mut other = link.clone();
-                let mut sending = std::pin::pin!(other.send(&commands));
-                let mut stalled_since = None;
-                loop {
-                    let first =
-                        [batch.first_deadline(), self.queue.first_deadline()].into_iter().flatten().min();
-                    let late = stalled_since
-                        .map_or_else(|| first.unwrap_or_else(far), |since: Instant| since + SILENCE);
+            match settled {
+                Some(loss) => loss,
+                None => {
+                    self.watcher.up();
+                    self.watcher.stalled(traffic.stalled_since.is_some());
+                    self.direct.aim(Some(server));
                     tokio::select! {
                         biased;
-                        replies = &mut sending => {
-                            if stalled_since.is_some() {
-                                self.watcher.stalled(false);
-                            }
-                            break replies;
-                        }
-                        () = sleep_until(late) => {
-                            if stalled_since.is_some() {
-                                return Some(Loss::Silent);
-                            }
-                            let why = Lost("the reply did not come within the timeout".into());
-                            batch.fail_until(Instant::now(), &why);
-                            self.queue.fail_until(Instant::now(), &why);
-                            if batch.first_deadline().is_none() {
-                                // Nobody waits for it any more, and who comes now need not either.
-                                self.watcher.stalled(true);
-                                self.queue.fail_all(&why);
-                                stalled_since = Some(Instant::now());
-                            }
-                        }
+                        loss = losing => loss,
+                        loss = self.beat(link.clone()) => loss,
+                        loss = traffic.carry() => loss,
                     }
                 }
-            };
-            match replies {
-                Ok(replies) => {
-                    let landed = batch.finish(replies, &|entry, outcome| self.watcher.saw(entry, outcome));
-                    if let Some(peers) = self.peers.as_ref().filter(|_| !landed.astray.is_empty()) {
-                        peers.redirect(landed.astray);
-                    }
-                    if landed.odd {
-                        return Some(Loss::Ended(
-                            "Redis sent a reply that is not one of our scripts'".to_owned(),
-                        ));
-                    }
-                    if let Some(why) = landed.unfit {
-                        return Some(Loss::Ended(why));
-                    }
-                    pipeline = batch.pipeline_in_full();
-                }
-                Err(why) => return Some(Loss::Ended(why)),
             }
+        };
+        traffic.flights.fail_all(&Lost(loss.why().into()));
+        loss
+    }
+
+    /// Pays what is owed while calls are still decided here.
+    async fn settle(&self) {
+        let until = Instant::now() + SETTLE;
+        while Instant::now() < until {
+            self.queue.push_first(self.watcher.more_debits());
+            sleep(PAY).await;
         }
-        None
+        while !self.queue.is_idle() {
+            sleep(PAY).await;
+        }
     }
 
     /// Shows signs of life, and says why where Redis does not hear them.
@@ -344,6 +276,146 @@ impl Store {
             }
             self.queue.push_first(self.watcher.more_debits());
         }
+    }
+}
+
+/// The calls of a connection, waiting and under way.
+struct Traffic<'a> {
+    store: &'a Store,
+    link: Link,
+    programs: Programs,
+    flights: Flights,
+    /// Since when all calls under way have been given up, and none is to wait for the connection.
+    stalled_since: Option<Instant>,
+    /// Whether calls were mostly on keys of their own, the last time that there were many.
+    spread: bool,
+}
+
+impl Traffic<'_> {
+    fn new<'a>(store: &'a Store, link: &Link) -> Traffic<'a> {
+        Traffic {
+            store,
+            link: link.clone(),
+            programs: Programs::default(),
+            flights: Flights::default(),
+            stalled_since: None,
+            spread: true,
+        }
+    }
+
+    /// Carries calls to Redis and their answers back until the connection can't be used any more;
+    /// says why. Who stops it can begin it again.
+    async fn carry(&mut self) -> Loss {
+        let queue = &self.store.queue;
+        let mut alarm = std::pin::pin!(sleep_until(far()));
+        loop {
+            let late = self.late();
+            // It may ring early, so that it is not set anew for each round trip.
+            if late < alarm.deadline() {
+                alarm.as_mut().reset(late);
+            }
+            let may_start = self.may_start();
+            let under_way = self.flights.calls();
+            tokio::select! {
+                biased;
+                (batch, replies) = self.flights.landed() => {
+                    if let Some(loss) = self.land(batch, replies) {
+                        return loss;
+                    }
+                }
+                jobs = queue.next(under_way), if may_start => self.start(jobs),
+                () = &mut alarm => {
+                    if let Some(loss) = self.give_up_late() {
+                        return loss;
+                    }
+                    alarm.as_mut().reset(self.late());
+                }
+            }
+        }
+    }
+
+    /// Calls that merge gain nothing by a second round trip beside the first: they take Redis less
+    /// time than the wake-ups around them take everyone.
+    fn may_start(&self) -> bool {
+        let beside = self.spread && self.flights.have_room();
+        (self.flights.is_empty() || beside) && self.stalled_since.is_none()
+    }
+
+    fn start(&mut self, mut jobs: VecDeque<Job>) {
+        let store = self.store;
+        for debit in store.watcher.debits(&jobs).into_iter().rev() {
+            jobs.push_front(debit);
+        }
+        let batch = Batch::new(jobs, &mut self.programs, store.clock.sent(), store.peers.is_some());
+        if batch.calls() >= MANY {
+            self.spread = batch.is_spread();
+        }
+        let commands = batch.pipeline();
+        self.flights.start(batch, commands, &self.link);
+    }
+
+    /// Hands out what has come back; says why where the connection can't be used any more.
+    fn land(&mut self, mut batch: Batch, replies: Result<Vec<Value>, String>) -> Option<Loss> {
+        let store = self.store;
+        let loss = match replies {
+            Ok(replies) => {
+                let landed = batch.finish(replies, &|entry, outcome| store.watcher.saw(entry, outcome));
+                if let Some(peers) = store.peers.as_ref().filter(|_| !landed.astray.is_empty()) {
+                    peers.redirect(landed.astray);
+                }
+                if landed.odd {
+                    Some("Redis sent a reply that is not one of our scripts'".to_owned())
+                } else {
+                    landed.unfit
+                }
+            }
+            Err(why) => Some(why),
+        };
+        if let Some(why) = loss {
+            batch.fail_all(&Lost(why.as_str().into()));
+            return Some(Loss::Ended(why));
+        }
+        if let Some(commands) = batch.pipeline_in_full() {
+            self.flights.start(batch, commands, &self.link);
+        }
+        if self.stalled_since.is_some() {
+            // The connection lives; but where another batch is late, nobody is to wait behind it.
+            let goes_on = self.flights.is_empty() || self.flights.first_deadline().is_some();
+            self.stalled_since = (!goes_on).then(Instant::now);
+            store.watcher.stalled(!goes_on);
+        }
+        None
+    }
+
+    /// When to look for what is late.
+    fn late(&self) -> Instant {
+        match self.stalled_since {
+            // A call may have come just before it was known.
+            Some(since) => (since + SILENCE).min(Instant::now() + self.store.timeout),
+            None => {
+                let deadlines = [self.flights.first_deadline(), self.store.queue.first_deadline()];
+                deadlines.into_iter().flatten().min().unwrap_or_else(far)
+            }
+        }
+    }
+
+    /// Answers the calls whose deadline has come; says so where the connection is too silent.
+    fn give_up_late(&mut self) -> Option<Loss> {
+        let store = self.store;
+        let now = Instant::now();
+        let why = Lost("the reply did not come within the timeout".into());
+        self.flights.fail_until(now, &why);
+        store.queue.fail_until(now, &why);
+        if let Some(since) = self.stalled_since {
+            return (now >= since + SILENCE).then_some(Loss::Silent);
+        }
+        if !self.flights.is_empty() && self.flights.first_deadline().is_none() {
+            // Nobody waits for it any more, and who comes now need not either.
+            store.watcher.stalled(true);
+            store.queue.fail_all(&why);
+            self.stalled_since = Some(now);
+        }
+        None
     }
 }
 

@@ -14,8 +14,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::call::{Answer, Pending, Submitted};
 use crate::error::{Error, ErrorKind, Result};
-use crate::limiter::{Answer, Pending, Submitted};
 use crate::wake::after_answers;
 
 /// The calls of one event loop.

@@ -19,6 +19,7 @@ pub mod argument;
 #[doc(hidden)]
 pub mod bench_internals;
 mod cache;
+mod call;
 mod clock;
 mod cluster;
 mod completion;
@@ -52,6 +53,7 @@ mod wake;
 mod twin_tests;
 
 pub use address::{ClientAddress, ForwardedHeader};
+pub use call::{Answer, Call, Later, Pending, Submitted};
 pub use clock::ManualClock;
 pub use completion::{Completions, Place};
 pub use config::Builder;
@@ -59,7 +61,7 @@ pub use decision::{Decision, Source};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use http::HttpHeaders;
-pub use limiter::{Answer, Call, Later, Limit, Limiter, Pending, Submitted};
+pub use limiter::{Limit, Limiter};
 pub use outage::OnOutage;
 pub use permit::Permit;
 pub use runtime::PerProcess;

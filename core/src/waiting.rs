@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::algorithm::Twin;
+use crate::call::{Answer, Later, Pending, Submitted};
 use crate::clock::{Clock, Micros, micros};
 use crate::engine::{Answered, Engine};
 use crate::error::{Error, Result};
-use crate::limiter::{Answer, Later, Pending, Submitted};
 use crate::permit::Permit;
 use crate::runtime;
 use crate::store::{Op, OwnedPart};

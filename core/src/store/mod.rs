@@ -12,6 +12,7 @@ pub(crate) mod redis;
 pub(crate) mod script;
 pub(crate) mod sentinel;
 pub(crate) mod target;
+pub(crate) mod traffic;
 
 use std::sync::Arc;
 

@@ -8,16 +8,15 @@ use std::time::Duration;
 use rand::Rng;
 use redis::Value;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::batch::Batch;
 use super::connection::{Link, News};
 use super::direct::Direct;
-use super::flight::Flights;
 use super::job::{Astray, Job, Lost};
 use super::queue::Queue;
-use super::script::{Entry, Programs};
+use super::script::Entry;
 use super::target::{Sentinels, Server};
+use super::traffic::Traffic;
 use super::{Outcome, sentinel};
 use crate::clock::Clock;
 use crate::membership::Membership;
@@ -32,13 +31,10 @@ const MIN_PAUSE: Duration = Duration::from_millis(25);
 const SETTLE: Duration = Duration::from_millis(500);
 const PAY: Duration = Duration::from_millis(50);
 /// A connection on which a reply is so late is given up.
-const SILENCE: Duration = Duration::from_secs(1);
-
-/// So many calls show whether those of this time merge.
-const MANY: usize = 8;
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Why a connection is given up.
-enum Loss {
+pub(super) enum Loss {
     /// It ended; a server that was restarted is back at once.
     Ended(String),
     /// Another server has taken its place, and is there already.
@@ -235,7 +231,7 @@ impl Store {
                 Some(loss) => loss,
                 None => {
                     self.watcher.up();
-                    self.watcher.stalled(traffic.stalled_since.is_some());
+                    self.watcher.stalled(traffic.is_stalled());
                     self.direct.aim(Some(server));
                     tokio::select! {
                         biased;
@@ -246,7 +242,7 @@ impl Store {
                 }
             }
         };
-        traffic.flights.fail_all(&Lost(loss.why().into()));
+        traffic.fail_all(&Lost(loss.why().into()));
         loss
     }
 
@@ -276,146 +272,6 @@ impl Store {
             }
             self.queue.push_first(self.watcher.more_debits());
         }
-    }
-}
-
-/// The calls of a connection, waiting and under way.
-struct Traffic<'a> {
-    store: &'a Store,
-    link: Link,
-    programs: Programs,
-    flights: Flights,
-    /// Since when all calls under way have been given up, and none is to wait for the connection.
-    stalled_since: Option<Instant>,
-    /// Whether calls were mostly on keys of their own, the last time that there were many.
-    spread: bool,
-}
-
-impl Traffic<'_> {
-    fn new<'a>(store: &'a Store, link: &Link) -> Traffic<'a> {
-        Traffic {
-            store,
-            link: link.clone(),
-            programs: Programs::default(),
-            flights: Flights::default(),
-            stalled_since: None,
-            spread: true,
-        }
-    }
-
-    /// Carries calls to Redis and their answers back until the connection can't be used any more;
-    /// says why. Who stops it can begin it again.
-    async fn carry(&mut self) -> Loss {
-        let queue = &self.store.queue;
-        let mut alarm = std::pin::pin!(sleep_until(far()));
-        loop {
-            let late = self.late();
-            // It may ring early, so that it is not set anew for each round trip.
-            if late < alarm.deadline() {
-                alarm.as_mut().reset(late);
-            }
-            let may_start = self.may_start();
-            let under_way = self.flights.calls();
-            tokio::select! {
-                biased;
-                (batch, replies) = self.flights.landed() => {
-                    if let Some(loss) = self.land(batch, replies) {
-                        return loss;
-                    }
-                }
-                jobs = queue.next(under_way), if may_start => self.start(jobs),
-                () = &mut alarm => {
-                    if let Some(loss) = self.give_up_late() {
-                        return loss;
-                    }
-                    alarm.as_mut().reset(self.late());
-                }
-            }
-        }
-    }
-
-    /// Calls that merge gain nothing by a second round trip beside the first: they take Redis less
-    /// time than the wake-ups around them take everyone.
-    fn may_start(&self) -> bool {
-        let beside = self.spread && self.flights.have_room();
-        (self.flights.is_empty() || beside) && self.stalled_since.is_none()
-    }
-
-    fn start(&mut self, mut jobs: VecDeque<Job>) {
-        let store = self.store;
-        for debit in store.watcher.debits(&jobs).into_iter().rev() {
-            jobs.push_front(debit);
-        }
-        let batch = Batch::new(jobs, &mut self.programs, store.clock.sent(), store.peers.is_some());
-        if batch.calls() >= MANY {
-            self.spread = batch.is_spread();
-        }
-        let commands = batch.pipeline();
-        self.flights.start(batch, commands, &self.link);
-    }
-
-    /// Hands out what has come back; says why where the connection can't be used any more.
-    fn land(&mut self, mut batch: Batch, replies: Result<Vec<Value>, String>) -> Option<Loss> {
-        let store = self.store;
-        let loss = match replies {
-            Ok(replies) => {
-                let landed = batch.finish(replies, &|entry, outcome| store.watcher.saw(entry, outcome));
-                if let Some(peers) = store.peers.as_ref().filter(|_| !landed.astray.is_empty()) {
-                    peers.redirect(landed.astray);
-                }
-                if landed.odd {
-                    Some("Redis sent a reply that is not one of our scripts'".to_owned())
-                } else {
-                    landed.unfit
-                }
-            }
-            Err(why) => Some(why),
-        };
-        if let Some(why) = loss {
-            batch.fail_all(&Lost(why.as_str().into()));
-            return Some(Loss::Ended(why));
-        }
-        if let Some(commands) = batch.pipeline_in_full() {
-            self.flights.start(batch, commands, &self.link);
-        }
-        if self.stalled_since.is_some() {
-            // The connection lives; but where another batch is late, nobody is to wait behind it.
-            let goes_on = self.flights.is_empty() || self.flights.first_deadline().is_some();
-            self.stalled_since = (!goes_on).then(Instant::now);
-            store.watcher.stalled(!goes_on);
-        }
-        None
-    }
-
-    /// When to look for what is late.
-    fn late(&self) -> Instant {
-        match self.stalled_since {
-            // A call may have come just before it was known.
-            Some(since) => (since + SILENCE).min(Instant::now() + self.store.timeout),
-            None => {
-                let deadlines = [self.flights.first_deadline(), self.store.queue.first_deadline()];
-                deadlines.into_iter().flatten().min().unwrap_or_else(far)
-            }
-        }
-    }
-
-    /// Answers the calls whose deadline has come; says so where the connection is too silent.
-    fn give_up_late(&mut self) -> Option<Loss> {
-        let store = self.store;
-        let now = Instant::now();
-        let why = Lost("the reply did not come within the timeout".into());
-        self.flights.fail_until(now, &why);
-        store.queue.fail_until(now, &why);
-        if let Some(since) = self.stalled_since {
-            return (now >= since + SILENCE).then_some(Loss::Silent);
-        }
-        if !self.flights.is_empty() && self.flights.first_deadline().is_none() {
-            // Nobody waits for it any more, and who comes now need not either.
-            store.watcher.stalled(true);
-            store.queue.fail_all(&why);
-            self.stalled_since = Some(now);
-        }
-        None
     }
 }
 
@@ -471,8 +327,4 @@ async fn cluster_is_ok(link: &mut Link) -> Result<(), String> {
 
 async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await;
-}
-
-fn far() -> Instant {
-    Instant::now() + Duration::from_secs(3600)
 }

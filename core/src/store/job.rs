@@ -1,11 +1,11 @@
 //! A call on its way to a server: what it asks, until when, and who hears the answer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::queue::Queued;
 use super::{Op, Outcome, OwnedPart};
 use crate::key;
 
@@ -79,6 +79,23 @@ impl Elsewhere {
             "TRYAGAIN" => Some(Elsewhere::TryAgain),
             _ => None,
         }
+    }
+}
+
+/// Counts a queue's calls that have no answer yet.
+pub(super) struct Queued(Arc<AtomicUsize>);
+
+impl Queued {
+    /// One more of them, until it is dropped.
+    pub(super) fn new(unanswered: &Arc<AtomicUsize>) -> Queued {
+        unanswered.fetch_add(1, Ordering::AcqRel);
+        Queued(Arc::clone(unanswered))
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -10,22 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::job::{Job, Lost};
+use super::job::{Job, Lost, Queued};
 
 /// Calls of one batch.
 const MAX_BATCH: usize = 4_096;
 /// Fewer calls are not worth a round trip of their own while another is under way: its wake-ups
 /// cost three processes more than it gains.
 const MIN_BESIDE: usize = 24;
-
-/// Counts a queue's calls that have no answer yet.
-pub(crate) struct Queued(Arc<AtomicUsize>);
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 #[derive(Default)]
 struct Waiting {
@@ -66,8 +57,7 @@ impl Queue {
 
     /// Counts one more call without an answer.
     fn queued(&self) -> Queued {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-        Queued(Arc::clone(&self.unanswered))
+        Queued::new(&self.unanswered)
     }
 
     pub(crate) fn push(&self, job: Job) {

@@ -148,7 +148,7 @@ impl Cluster {
             Elsewhere::Ask(name, port) if alone => {
                 job.way = Way { hops, asking: true, alone };
                 match self.lane_at(&(named(name), port)) {
-                    Some(lane) => push(&lane, job),
+                    Some(lane) => give_up(push(&lane, job)),
                     None => job.finish(Err(Lost("the slot is moving to an unknown server".into()))),
                 }
             }
@@ -176,7 +176,9 @@ impl Cluster {
 
     /// Puts a call into the lane of its slot.
     fn route(&self, job: Job) {
-        push(&self.lane(job.slot()), job);
+        // A lane that has just ended has lost its slots to another.
+        let back = push(&self.lane(job.slot()), job);
+        give_up(back.and_then(|job| push(&self.lane(job.slot()), job)));
     }
 
     /// Notes that a slot has another server.
@@ -239,12 +241,11 @@ impl Cluster {
         map.replicas = replicas.into_iter().cloned().collect();
         let before = std::mem::replace(&mut map.slots, slots);
         let nowhere = std::mem::replace(&mut map.nodes[0].lane, Arc::new(lane));
-        let waiting = nowhere.queue.take();
         map.hand_over(&before, &nowhere);
         map.drop_unused();
         drop(map);
-        nowhere.close_unserved("no server of the Cluster has the slot");
-        for job in waiting {
+        nowhere.close();
+        for job in nowhere.queue.end() {
             self.route(job);
         }
     }
@@ -292,12 +293,19 @@ impl Cluster {
     }
 }
 
-/// Puts a call into a lane, or answers it as lost where the lane's server is away.
-fn push(lane: &Lane, mut job: Job) {
+/// Puts a call into a lane, or answers it as lost where the lane's server is away. It is given back
+/// where the lane has ended.
+fn push(lane: &Lane, mut job: Job) -> Option<Job> {
     if lane.outage.is_here() {
         job.finish(Err(Lost("the server that has the slot is away".into())));
-    } else {
-        lane.queue.push(job);
+        return None;
+    }
+    lane.queue.push(job)
+}
+
+fn give_up(job: Option<Job>) {
+    if let Some(mut job) = job {
+        job.finish(Err(Lost("the connection was given up".into())));
     }
 }
 

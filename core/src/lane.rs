@@ -102,7 +102,7 @@ impl Lane {
             Sent::Answered => {}
             Sent::No(job) => {
                 // The slots were found meanwhile: the call is to look for its lane again.
-                if let Some(job) = self.queue.try_push(job) {
+                if let Some(job) = self.queue.push(job) {
                     return vec![Astray { job, to: Elsewhere::TryAgain }];
                 }
             }

@@ -60,14 +60,8 @@ impl Queue {
         Queued::new(&self.unanswered)
     }
 
-    pub(crate) fn push(&self, job: Job) {
-        if let Some(mut job) = self.try_push(job) {
-            job.finish(Err(Lost("the connection was given up".into())));
-        }
-    }
-
-    /// The same, but gives the call back where nobody serves the queue any more.
-    pub(crate) fn try_push(&self, mut job: Job) -> Option<Job> {
+    /// Has a call wait, or gives it back where nobody serves the queue any more.
+    pub(crate) fn push(&self, mut job: Job) -> Option<Job> {
         job.queued = Some(self.queued());
         let mut waiting = self.lock();
         if self.closed.load(Ordering::Acquire) {
@@ -107,17 +101,15 @@ impl Queue {
 
     /// Nobody serves it any more: answers all calls as lost, also those that come later.
     pub(crate) fn close(&self, why: &Lost) {
-        let jobs = {
-            let mut waiting = self.lock();
-            self.closed.store(true, Ordering::Release);
-            std::mem::take(&mut waiting.jobs)
-        };
-        fail(jobs, why);
+        fail(self.end(), why);
     }
 
-    /// Takes all calls that wait.
-    pub(crate) fn take(&self) -> VecDeque<Job> {
-        std::mem::take(&mut self.lock().jobs)
+    /// The same, but gives the calls that wait to the caller. In one step: a call that comes at this moment is
+    /// among them, or is given back to who brings it.
+    pub(crate) fn end(&self) -> VecDeque<Job> {
+        let mut waiting = self.lock();
+        self.closed.store(true, Ordering::Release);
+        std::mem::take(&mut waiting.jobs)
     }
 
     /// Waits for calls that are worth a round trip while so many others are under way, and takes
@@ -158,7 +150,8 @@ impl Queue {
 
     /// Answers all waiting calls as lost.
     pub(crate) fn fail_all(&self, why: &Lost) {
-        fail(self.take(), why);
+        let jobs = std::mem::take(&mut self.lock().jobs);
+        fail(jobs, why);
     }
 }
 
@@ -191,11 +184,36 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(more == 0 || next.as_mut().poll(&mut context).is_pending(), "before they came");
         for _ in 0..more {
-            queue.push(Job::new(Op::Peek, smallvec![], Instant::now(), Box::new(|_, _| {})));
+            let call = Job::new(Op::Peek, smallvec![], Instant::now(), Box::new(|_, _| {}));
+            assert!(queue.push(call).is_none());
         }
         match next.as_mut().poll(&mut context) {
             Poll::Ready(jobs) => Some(jobs.len()),
             Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn no_call_is_lost_when_a_queue_ends() {
+        for _ in 0..200 {
+            let queue = Queue::new(10_000);
+            let answered = Arc::new(AtomicUsize::new(0));
+            let call = || {
+                let answered = Arc::clone(&answered);
+                let finish = Box::new(move |_, _: &[_]| {
+                    answered.fetch_add(1, Ordering::Relaxed);
+                });
+                Job::new(Op::Peek, smallvec![], Instant::now(), finish)
+            };
+            let calls: Vec<Job> = (0..100).map(|_| call()).collect();
+            let (taken, back) = std::thread::scope(|scope| {
+                let brings = scope.spawn(|| calls.into_iter().filter_map(|job| queue.push(job)).collect());
+                let taken = queue.end();
+                let back: Vec<Job> = brings.join().unwrap();
+                (taken, back)
+            });
+            assert_eq!(taken.len() + back.len(), 100);
+            assert_eq!(answered.load(Ordering::Relaxed), 0, "a call was answered as lost");
         }
     }
 

@@ -4,7 +4,7 @@
 //! under way. Beside one that is, a second goes as soon as it is worth it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -23,6 +23,8 @@ struct Waiting {
     jobs: VecDeque<Job>,
     /// As soon as so many wait, who serves them is told.
     wanted: usize,
+    /// Nobody serves the queue any more.
+    closed: bool,
 }
 
 /// The calls that wait for the next round trip, in order of arrival.
@@ -30,20 +32,13 @@ pub(crate) struct Queue {
     /// More are answered as lost.
     max_waiting: usize,
     waiting: Mutex<Waiting>,
-    closed: AtomicBool,
     arrived: Notify,
     unanswered: Arc<AtomicUsize>,
 }
 
 impl Queue {
     pub(crate) fn new(max_waiting: usize) -> Queue {
-        Queue {
-            max_waiting,
-            waiting: Mutex::default(),
-            closed: AtomicBool::new(false),
-            arrived: Notify::new(),
-            unanswered: Arc::default(),
-        }
+        Queue { max_waiting, waiting: Mutex::default(), arrived: Notify::new(), unanswered: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -55,16 +50,11 @@ impl Queue {
         self.unanswered.load(Ordering::Acquire) == 0
     }
 
-    /// Counts one more call without an answer.
-    fn queued(&self) -> Queued {
-        Queued::new(&self.unanswered)
-    }
-
     /// Has a call wait, or gives it back where nobody serves the queue any more.
     pub(crate) fn push(&self, mut job: Job) -> Option<Job> {
-        job.queued = Some(self.queued());
+        job.queued = Some(Queued::new(&self.unanswered));
         let mut waiting = self.lock();
-        if self.closed.load(Ordering::Acquire) {
+        if waiting.closed {
             drop(waiting);
             job.queued = None;
             return Some(job);
@@ -83,14 +73,14 @@ impl Queue {
     /// Puts what has to be done before all that waits in front of it.
     pub(crate) fn push_first(&self, first: Vec<Job>) {
         let mut waiting = self.lock();
-        if self.closed.load(Ordering::Acquire) {
+        if waiting.closed {
             drop(waiting);
             return fail(first, &Lost("the connection was given up".into()));
         }
         // The first deadline stays the earliest.
         let deadline = waiting.jobs.front().map(|job| job.deadline);
         for mut job in first.into_iter().rev() {
-            job.queued = Some(self.queued());
+            job.queued = Some(Queued::new(&self.unanswered));
             job.deadline = deadline.map_or(job.deadline, |deadline| deadline.min(job.deadline));
             waiting.jobs.push_front(job);
         }
@@ -108,7 +98,7 @@ impl Queue {
     /// among them, or is given back to who brings it.
     pub(crate) fn end(&self) -> VecDeque<Job> {
         let mut waiting = self.lock();
-        self.closed.store(true, Ordering::Release);
+        waiting.closed = true;
         std::mem::take(&mut waiting.jobs)
     }
 
@@ -123,7 +113,7 @@ impl Queue {
                 if count >= waiting.wanted {
                     let count = match under_way {
                         0 => count,
-                        _ => (count + under_way).div_ceil(2).max(MIN_BESIDE).min(count),
+                        _ => (count + under_way).div_ceil(2).max(MIN_BESIDE),
                     };
                     return waiting.jobs.drain(..count.min(MAX_BATCH)).collect();
                 }

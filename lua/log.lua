@@ -1,7 +1,7 @@
 -- What the sliding log works with: a list, oldest first, of (time, running total modulo 2^32) in
 -- 11 bytes. The first entry has expired and holds the total before the window, so a window's sum
--- is a difference of two totals. Searches gallop from the oldest entry, so what is near the front
--- is found at once.
+-- is a difference of two totals. Searches gallop from their lowest entry, so what is near it is
+-- found at once; what is far from it, in about as many steps as bisection would take.
 
 local ENTRY = '>I7I4'
 
@@ -13,7 +13,7 @@ end
 local function search_log(key, low, high, found)
   local step, top = 1, low
   while top < high and not found(entry_at(key, top)) do
-    low, top, step = top + 1, top + step, step * 2
+    low, top, step = top + 1, top + step, step * 8
   end
   top = min(top, high)
   while low < top do
@@ -75,7 +75,9 @@ local function give_back(key, log, period, units)
     call('DEL', key)
     return { first = 0, length = 0, base = 0, sum = 0, last = 0 }
   end
-  local index = search_log(key, log.first, log.length, function(_, sum)
+  -- An entry holds a unit at least, so no more than `units` of them go.
+  local low = max(log.first, log.length - 1 - units)
+  local index = search_log(key, low, log.length, function(_, sum)
     return (sum - log.base) % 2 ^ 32 >= keep
   end)
   local last = entry_at(key, index)

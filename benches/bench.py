@@ -90,7 +90,7 @@ def main() -> int:
     races: dict[str, Race] = {}
     with RedisServer() as redis:
         for name in wanted:
-            group = size.group() if name == "bytes" else GROUPS[name](built, redis.url, peers)
+            group = size.group(built, peers) if name == "bytes" else GROUPS[name](built, redis.url, peers)
             outcomes: dict[str, list[Any]] = {}
             for each in group.races:
                 races[each.name] = each

@@ -30,6 +30,8 @@ class Contender:
     # Whether each of its decisions is a run of a script: one that has a limiter of its own for when it
     # can't reach Redis must not be measured with that.
     one_by_one: bool = False
+    # Whether it is another's: where it keeps deciding otherwise than measured, that is its outcome.
+    peer: bool = False
 
 
 class Process:

@@ -35,7 +35,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is to be shown, from one round of one race; it has no value where a peer is missing."""
+    """What is to be shown, from one round of one race; it has no value where no peer's round counts."""
 
     race: str
     text: str
@@ -43,7 +43,7 @@ class Claim:
     goal: float
     # Of a round, and of that of `peers` which was the fastest over all rounds.
     value: Callable[[Round, str], float]
-    peers: Sequence[str] = ("",)
+    peers: Sequence[str] = ()
     unit: str = ""
     # Only ratios are drawn.
     drawn: bool = True
@@ -57,6 +57,11 @@ class Group:
     number: int
     races: Sequence[Race]
     claims: Sequence[Claim] = field(default_factory=tuple)
+
+
+def counts(round_: Round, name: str) -> bool:
+    """Whether it took part, and all its calls were decided as measured."""
+    return name in round_ and round_[name]["odd"] == 0
 
 
 def rate(round_: Round, name: str) -> float:
@@ -97,10 +102,11 @@ def blocking(built: Built, url: str, peers: bool) -> Group:
     ]
     if peers:
         contenders += [
-            Contender("limits", "limits, fixed window", [program, script, "limits", "blocking", url]),
-            Contender(
-                "throttled", "throttled-py, token bucket", [program, script, "throttled", "blocking", url]
-            ),
+            Contender(who, label, [program, script, who, "blocking", url], peer=True)
+            for who, label in (
+                ("limits", "limits, fixed window"),
+                ("throttled", "throttled-py, token bucket"),
+            )
         ]
     race = Race("blocking", "One caller that blocks, on one key", contenders, EVALSHA, floors=True)
     text = "one blocking caller, {}: time over `redis-benchmark -c 1` with the same EVALSHA"
@@ -124,7 +130,7 @@ def asyncio(built: Built, url: str, peers: bool) -> Group:
                 "limits-redispy": "limits.aio on redis-py with hiredis, fixed window",
             }
         contenders = [
-            Contender(who, label, [program, script, who, f"tasks-{keys}", url])
+            Contender(who, label, [program, script, who, f"tasks-{keys}", url], peer=who in names)
             for who, label in labels.items()
         ]
         race = Race(f"asyncio-{keys}", f"asyncio, 64 tasks on {on}", contenders, "sluicegate")
@@ -148,7 +154,7 @@ def node(built: Built, url: str, peers: bool) -> Group:
                 "flexible-autopipelining": "rate-limiter-flexible on ioredis, enableAutoPipelining",
             }
         contenders = [
-            Contender(who, label, ["node", built.node, who, f"tasks-{keys}", url])
+            Contender(who, label, ["node", built.node, who, f"tasks-{keys}", url], peer=who in names)
             for who, label in labels.items()
         ]
         race = Race(f"node-{keys}", f"Node, 64 calls in flight on {on}", contenders, "sluicegate")
@@ -170,7 +176,7 @@ def rust(built: Built, url: str, peers: bool) -> Group:
         contenders = [Contender("sluicegate", "sluicegate, Rust", [built.rust, "tasks", url, str(keys)])]
         if peers and built.go is not None:
             contenders += [
-                Contender(who, label, [built.go, who, str(keys), address], one_by_one=True)
+                Contender(who, label, [built.go, who, str(keys), address], one_by_one=True, peer=True)
                 for who, label in labels.items()
             ]
         race = Race(f"rust-{keys}", f"256 tasks (goroutines) on {on}", contenders, "sluicegate")
@@ -200,7 +206,9 @@ def flood(built: Built, url: str, peers: bool) -> Group:
     ]
     if peers:
         label = "rate-limiter-flexible, inMemoryBlockOnConsumed"
-        contenders.append(Contender("flexible", label, ["node", built.node, "flexible", "flood", url]))
+        contenders.append(
+            Contender("flexible", label, ["node", built.node, "flexible", "flood", url], peer=True)
+        )
     race = Race("flood", "A flood of refused calls on one key", contenders, "rust", counted=True)
     claims = []
     for name, language, goal in (
@@ -229,7 +237,7 @@ def memory(built: Built, _url: str, peers: bool) -> Group:
         ]
         if peers:
             contenders += [
-                Contender(who, label, [built.rust, "memory", who, str(threads)])
+                Contender(who, label, [built.rust, "memory", who, str(threads)], peer=True)
                 for who, label in labels.items()
             ]
         plural = "thread" if threads == 1 else "threads"

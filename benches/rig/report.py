@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from rig.races import Race, rate
-from rig.run import medians
+from rig.races import Race, counts, rate
+from rig.run import TRIES, medians
 
 
 def number(value: float | None) -> str:
@@ -23,6 +23,9 @@ def _claims(verdicts: list[dict[str, Any]]) -> list[str]:
     for verdict in verdicts:
         unit = verdict["unit"]
         goal = f"{'at most' if verdict['at_most'] else 'at least'} {verdict['goal']:g}{unit}"
+        if verdict["value"] is None:
+            lines.append(f"| {verdict['group']} | {verdict['text']} | {goal} | - | - | not measured |")
+            continue
         span = f"{number(verdict['least'])} to {number(verdict['greatest'])}"
         met = "met" if verdict["met"] else "**missed**"
         median = number(verdict["value"]) + unit
@@ -43,19 +46,24 @@ def _race(race: Race, outcomes: list[dict[str, dict[str, Any]]]) -> list[str]:
         )
     head = ["who", "decisions a second", "us a decision", f"time over {over}", *columns.values()]
     lines = [f"### {race.title}", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    left_out = []
     for name in outcomes[0]:
-        rates = [rate(outcome, name) for outcome in outcomes]
-        ratios = [rate(outcome, race.reference) / rate(outcome, name) for outcome in outcomes]
-        median = statistics.median(rates)
-        cells = [
-            labels.get(name, name),
-            number(median),
-            number(1e6 / median),
-            number(statistics.median(ratios)),
-        ]
-        cells += [number(medians(outcomes, name, field)) for field in columns]
+        label = labels.get(name, name)
+        sound = [outcome for outcome in outcomes if counts(outcome, name)]
+        if len(sound) < len(outcomes):
+            left_out += [
+                f"{label}: {len(outcomes) - len(sound)} of {len(outcomes)} rounds are left out, as it decided"
+                f" some calls otherwise than measured, each of the {TRIES} times that the round was run.",
+                "",
+            ]
+        if not sound:
+            continue
+        ratios = [rate(outcome, race.reference) / rate(outcome, name) for outcome in sound]
+        median = statistics.median(rate(outcome, name) for outcome in sound)
+        cells = [label, number(median), number(1e6 / median), number(statistics.median(ratios))]
+        cells += [number(medians(sound, name, field)) for field in columns]
         lines.append("| " + " | ".join(cells) + " |")
-    return [*lines, ""]
+    return [*lines, "", *left_out]
 
 
 def _sizes(sizes: dict[str, dict[str, Any]]) -> list[str]:

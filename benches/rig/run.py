@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redis_servers import RedisServer
 
 from rig.process import Process
-from rig.races import EVALSHA, GET, Group, Race, rate
+from rig.races import EVALSHA, GET, Group, Race, Round, counts, rate
 from rig.server import Floor, Monitor, spent
 
 # A round in which somebody decided otherwise than measured, as when the machine stood still for
@@ -37,11 +37,11 @@ def race(
             for name in names[shift:] + names[:shift]:
                 outcome[name] = _round(race, redis, name, runners[name], seconds)
             outcomes.append(outcome)
-            rates = {name: one["decisions"] / one["seconds"] for name, one in outcome.items()}
-            say(
-                f"{race.name} {number + 1}/{rounds}: "
-                + ", ".join(f"{n} {r:,.0f}/s" for n, r in rates.items())
-            )
+            rates = [
+                f"{name} {rate(outcome, name):,.0f}/s" if counts(outcome, name) else f"{name} does not count"
+                for name in outcome
+            ]
+            say(f"{race.name} {number + 1}/{rounds}: " + ", ".join(rates))
     return outcomes
 
 
@@ -72,43 +72,52 @@ def _round(
             one["odd"] += max(0, one["total"] - int(used.scripts))
         if one["odd"] == 0:
             return one
+    if isinstance(runner, Process) and runner.contender.peer:
+        return one
     raise RuntimeError(f"{race.name}: {name} had {one['odd']} of {one['total']} calls decided otherwise")
 
 
 def judged(group: Group, outcomes: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """Each claim with its median over the rounds, and the least and the greatest."""
+    """Each claim with its median over the rounds that count, and the least and the greatest.
+
+    Where a peer raced and none of its rounds counts, the claim has no value.
+    """
     verdicts = []
     for claim in group.claims:
-        try:
-            rounds = outcomes[claim.race]
-            peer = max(claim.peers, key=lambda name: median_rate(rounds, name) if name else 0.0)
-            values = [claim.value(outcome, peer) for outcome in rounds]
-        except KeyError:
+        rounds = outcomes[claim.race]
+        peers = {name: median_rate(rounds, name) for name in claim.peers}
+        peer = max(peers, key=lambda name: peers[name] or 0.0, default="")
+        values = [claim.value(one, peer) for one in rounds if not peer or counts(one, peer)]
+        if not values and not any(name in rounds[0] for name in claim.peers):
             continue
-        value = statistics.median(values)
-        verdicts.append(
-            {
-                "group": group.number,
-                "text": claim.text,
-                "at_most": claim.at_most,
-                "goal": claim.goal,
-                "unit": claim.unit,
-                "drawn": claim.drawn,
+        verdict: dict[str, Any] = {
+            "group": group.number,
+            "text": claim.text,
+            "at_most": claim.at_most,
+            "goal": claim.goal,
+            "unit": claim.unit,
+            "drawn": claim.drawn and bool(values),
+            "value": None,
+        }
+        if values:
+            value = statistics.median(values)
+            verdict |= {
                 "value": value,
                 "least": min(values),
                 "greatest": max(values),
                 "met": value <= claim.goal if claim.at_most else value >= claim.goal,
             }
-        )
+        verdicts.append(verdict)
     return verdicts
 
 
-def median_rate(outcomes: Sequence[Mapping[str, Any]], name: str) -> float:
-    """Decisions a second."""
-    return statistics.median(rate(outcome, name) for outcome in outcomes)
+def median_rate(outcomes: Sequence[Round], name: str) -> float | None:
+    """Decisions a second, over the rounds that count."""
+    rates = [rate(outcome, name) for outcome in outcomes if counts(outcome, name)]
+    return statistics.median(rates) if rates else None
 
 
-def medians(outcomes: Sequence[dict[str, dict[str, Any]]], name: str, field: str) -> float | None:
+def medians(outcomes: Sequence[Round], name: str, field: str) -> float | None:
     values = [outcome[name].get(field) for outcome in outcomes]
     known = [float(value) for value in values if value is not None]
     return statistics.median(known) if known else None

@@ -68,7 +68,7 @@ def measure(redis: RedisServer, built: Built, peers: bool) -> dict[str, dict[str
     return sizes
 
 
-def group() -> Group:
+def group(built: Built, peers: bool) -> Group:
     """The claims on what `measure` finds."""
     race = Race("bytes", "Bytes in Redis for a key (`MEMORY USAGE`)", [], "redis_rate")
 
@@ -78,14 +78,12 @@ def group() -> Group:
 
         return Claim(race.name, f"bytes a key, {label}", True, goal, value)
 
-    return Group(
-        "bytes",
-        7,
-        [race],
-        [
+    claims = [over("sliding-log", "sorted-set", 0.125, f"sliding-log over a sorted set, {LOG} admissions")]
+    if peers and built.go is not None:
+        claims = [
             over("token-bucket", "redis_rate", 1.0, "token-bucket over redis_rate"),
             over("gcra", "redis_rate", 1.0, "gcra over redis_rate"),
             over("gcra-fraction", "redis_rate", 1.0, "gcra with a fraction over redis_rate"),
-            over("sliding-log", "sorted-set", 0.125, f"sliding-log over a sorted set, {LOG} admissions"),
-        ],
-    )
+            *claims,
+        ]
+    return Group("bytes", 7, [race], claims)

@@ -140,7 +140,7 @@ impl Calls {
         let job = |key: &String| {
             let plan = Arc::clone(&self.plan);
             let part = OwnedPart { plan, key: key.as_bytes().into(), cost: 1, marks: smallvec![] };
-            Job::new(TAKE, smallvec![part], Instant::now(), Box::new(|_, _| {}))
+            Job::new(TAKE, smallvec![part], Instant::now(), |_, _| {})
         };
         Waiting(keys.iter().map(job).collect())
     }

@@ -52,7 +52,7 @@ impl<V: Copy> Recent<V> {
         if shard.young.len() >= self.generation_size {
             shard.old = mem::take(&mut shard.young);
         }
-        let rehash = |slot: &Slot<V>| self.hash(slot.id, slot.key.bytes());
+        let rehash = |slot: &Slot<V>| self.hash(slot.id, &slot.key);
         match shard.young.entry(hash, |slot| slot.is(id, key), rehash) {
             Entry::Occupied(mut entry) => {
                 if replaces(&entry.get().value) {

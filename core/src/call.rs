@@ -134,7 +134,7 @@ impl Submitted {
         answer: impl FnOnce(Answered) -> Answer + Send + 'static,
     ) -> Submitted {
         let (sender, mut receiver) = waiting::channel();
-        let done = Box::new(move |answered: Result<Answered>| sender.send(answered.map(answer)));
+        let done = move |answered: Result<Answered>| sender.send(answered.map(answer));
         if may_block {
             engine.submit_blocking(op, parts, done);
         } else {

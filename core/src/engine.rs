@@ -64,7 +64,9 @@ impl From<Decision> for Answered {
 pub(crate) const TAKE: Op = Op::Take { wait: 0 };
 
 /// Is told what came of a call, once.
-pub(crate) type Done = Box<dyn FnOnce(Result<Answered>) + Send>;
+pub(crate) trait Done: FnOnce(Result<Answered>) + Send + 'static {}
+
+impl<D: FnOnce(Result<Answered>) + Send + 'static> Done for D {}
 
 pub(crate) struct Engine {
     config: Config,
@@ -218,17 +220,17 @@ impl Engine {
     }
 
     /// Starts a call; `done` hears of its end, here or on another thread.
-    pub(crate) fn submit(&self, op: Op, parts: Group, done: Done) {
+    pub(crate) fn submit(&self, op: Op, parts: Group, done: impl Done) {
         self.send(op, parts, done, false);
     }
 
     /// The same for a thread that may block for the budget of a decision: where it can carry out
     /// the call itself, `done` has heard of its end when this returns.
-    pub(crate) fn submit_blocking(&self, op: Op, parts: Group, done: Done) {
+    pub(crate) fn submit_blocking(&self, op: Op, parts: Group, done: impl Done) {
         self.send(op, parts, done, true);
     }
 
-    fn send(&self, op: Op, parts: Group, done: Done, may_block: bool) {
+    fn send(&self, op: Op, parts: Group, done: impl Done, may_block: bool) {
         match self.backend() {
             Ok(Backend::Redis(redis)) => Redis::send(redis, op, parts, done, may_block),
             _ => {
@@ -249,7 +251,7 @@ impl Engine {
                 if source == Source::Outage {
                     lane.outage.cancel(&part);
                 } else if !lane.outage.is_here() {
-                    self.submit(Op::Cancel, SmallVec::from_elem(part, 1), Box::new(|_| {}));
+                    self.submit(Op::Cancel, SmallVec::from_elem(part, 1), |_| {});
                 }
                 // Else the turn passes unused.
             }
@@ -320,13 +322,14 @@ impl Redis {
     }
 
     /// Sends a call to the server that has its keys, or to the servers that have them.
-    fn send(this: &Arc<Redis>, op: Op, parts: Group, done: Done, may_block: bool) {
+    fn send(this: &Arc<Redis>, op: Op, parts: Group, done: impl Done, may_block: bool) {
         let deadline = Instant::now() + this.timeout;
         if this.routes.are_together(parts.iter().map(|part| &*part.key)) {
             return Redis::send_together(this, op, parts, deadline, done, may_block);
         }
         let groups = this.routes.groups(parts).into();
         let redis = Arc::clone(this);
+        let done = Box::new(done);
         InTurn { redis, op, groups, taken: Vec::new(), refused: None, deadline, done, may_block }.go_on();
     }
 
@@ -335,7 +338,7 @@ impl Redis {
         op: Op,
         parts: Group,
         deadline: Instant,
-        done: Done,
+        done: impl Done,
         may_block: bool,
     ) {
         let lane = this.routes.lane(&parts[0].key);
@@ -345,11 +348,11 @@ impl Redis {
             return done(lane.outage.decide(op, &parts, None));
         }
         let redis = Arc::clone(this);
-        let finish = move |reply: std::result::Result<Reply, Lost>, parts: &[OwnedPart]| {
+        let finish = move |reply: std::result::Result<Reply<'_>, Lost>, parts: &[OwnedPart]| {
             let parts: SmallVec<[Part<'_>; 1]> = parts.iter().map(OwnedPart::part).collect();
             done(match reply {
                 Ok(Reply { outcome, turn }) => {
-                    let answered = Answered::new(op, &parts, &Whole, &outcome, turn, Source::Redis);
+                    let answered = Answered::new(op, &parts, &Whole, outcome, turn, Source::Redis);
                     redis.denied.saw(op, &parts, Some(answered.decision));
                     Ok(answered)
                 }
@@ -357,7 +360,7 @@ impl Redis {
                 Err(Lost(why)) => redis.routes.lane(parts[0].key).outage.decide(op, &parts, Some(&why)),
             });
         };
-        this.routes.send(&lane, Job::new(op, parts, deadline, Box::new(finish)), may_block);
+        this.routes.send(&lane, Job::new(op, parts, deadline, finish), may_block);
     }
 }
 
@@ -372,7 +375,7 @@ struct InTurn {
     taken: Vec<(Group, Decision)>,
     refused: Option<Decision>,
     deadline: Instant,
-    done: Done,
+    done: Box<dyn Done>,
     may_block: bool,
 }
 
@@ -398,13 +401,13 @@ impl InTurn {
             }
             Err(error) => self.end(Err(error)),
         };
-        Redis::send_together(&redis, op, group, deadline, Box::new(then), may_block);
+        Redis::send_together(&redis, op, group, deadline, then, may_block);
     }
 
     fn end(self, answer: Result<Answered>) {
         if !matches!(&answer, Ok(answered) if answered.decision.allowed) {
             for (group, _) in self.taken {
-                Redis::send(&self.redis, Op::Refund, group, Box::new(|_| {}), false);
+                Redis::send(&self.redis, Op::Refund, group, |_| {}, false);
             }
         }
         (self.done)(answer);

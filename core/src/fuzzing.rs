@@ -79,13 +79,13 @@ pub fn answer_calls(specs: &[Spec], calls: &[Call], replies: &[&[u8]], in_cluste
             marks: SmallVec::new(),
         };
         let count = Arc::clone(&answered);
-        let finish = move |reply: std::result::Result<Reply, Lost>, parts: &[OwnedPart]| {
+        let finish = move |reply: std::result::Result<Reply<'_>, Lost>, parts: &[OwnedPart]| {
             count.fetch_add(1, Ordering::Relaxed);
             if let Ok(Reply { outcome, turn }) = reply {
-                look_at(&Answered::new(op, &[parts[0].part()], &Whole, &outcome, turn, Source::Redis));
+                look_at(&Answered::new(op, &[parts[0].part()], &Whole, outcome, turn, Source::Redis));
             }
         };
-        Some(Job::new(op, SmallVec::from_elem(part, 1), Instant::now(), Box::new(finish)))
+        Some(Job::new(op, SmallVec::from_elem(part, 1), Instant::now(), finish))
     };
     let jobs: VecDeque<Job> = calls.iter().filter_map(job).collect();
     let sent = jobs.len();

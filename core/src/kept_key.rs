@@ -1,25 +1,21 @@
-//! A key as a table keeps it: a short one in its place, so that a look at it costs no further
-//! cache line; a longer one in a box.
+//! A key as a table or a call keeps it: a short one in its place, so that a look at it costs no
+//! further cache line, and a copy no allocation; a longer one behind a counted reference.
+
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// What fits beside a length and a mark in three words.
 const SHORT: usize = 22;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum KeptKey {
     Short { len: u8, bytes: [u8; SHORT] },
-    Long(Box<[u8]>),
+    Long(Arc<[u8]>),
 }
 
 const _: () = assert!(size_of::<KeptKey>() == 24);
 
 impl KeptKey {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            KeptKey::Short { len, bytes } => &bytes[..usize::from(*len)],
-            KeptKey::Long(bytes) => bytes,
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         match self {
@@ -32,7 +28,7 @@ impl KeptKey {
 
     #[inline(never)]
     fn is_any(&self, key: &[u8]) -> bool {
-        self.bytes() == key
+        **self == *key
     }
 }
 
@@ -46,8 +42,26 @@ fn begins_with(bytes: &[u8; SHORT], key: &[u8]) -> bool {
     same(0) && same(key.len().min(16) - 8) && same(key.len() - 8)
 }
 
-impl From<&[u8]> for KeptKey {
-    fn from(key: &[u8]) -> KeptKey {
+impl Deref for KeptKey {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            KeptKey::Short { len, bytes } => &bytes[..usize::from(*len)],
+            KeptKey::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for KeptKey {
+    fn eq(&self, other: &KeptKey) -> bool {
+        **self == **other
+    }
+}
+
+impl<K: AsRef<[u8]>> From<K> for KeptKey {
+    fn from(key: K) -> KeptKey {
+        let key = key.as_ref();
         let mut bytes = [0; SHORT];
         match (bytes.get_mut(..key.len()), u8::try_from(key.len())) {
             (Some(place), Ok(len)) => {
@@ -68,7 +82,7 @@ mod tests {
         for len in 0..=130 {
             let key: Vec<u8> = (0..len).collect();
             let kept = KeptKey::from(&key[..]);
-            assert_eq!(kept.bytes(), key);
+            assert_eq!(*kept, *key);
             assert!(kept.is(&key));
             for changed in 0..key.len() {
                 let mut other = key.clone();

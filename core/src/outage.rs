@@ -290,7 +290,7 @@ impl Outage {
         due.map(|debt| {
             let this = self.this.clone();
             *lock(&self.paying).entry(place(debt.state_id(), &debt.key)).or_default() += debt.cost;
-            let finish = Box::new(move |reply: std::result::Result<_, _>, owed: &[OwnedPart]| {
+            Job::new(Op::Debit, SmallVec::from_elem(debt, 1), deadline, move |reply, owed| {
                 let Some(this) = this.upgrade() else { return };
                 for owed in owed {
                     if reply.is_err() {
@@ -298,8 +298,7 @@ impl Outage {
                     }
                     this.paid(owed);
                 }
-            });
-            Job::new(Op::Debit, SmallVec::from_elem(debt, 1), deadline, finish)
+            })
         })
         .collect()
     }

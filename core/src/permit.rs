@@ -94,6 +94,6 @@ impl Held {
         if let Some(_answer) = self.engine.decide_now(op, &[self.part.part()]) {
             return;
         }
-        self.engine.submit(op, SmallVec::from_elem(self.part.clone(), 1), Box::new(|_| {}));
+        self.engine.submit(op, SmallVec::from_elem(self.part.clone(), 1), |_| {});
     }
 }

@@ -19,6 +19,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::config::Config;
 use crate::decision::{Decision, Source};
 use crate::engine::{Answered, Engine};
+use crate::kept_key::KeptKey;
 use crate::outage::OnOutage;
 use crate::spec::Spec;
 use crate::store::{Op, OwnedPart, Part, Plan};
@@ -76,7 +77,7 @@ struct Call {
 }
 
 /// A limit, a key and a cost, and where the turn is.
-type Turn = (Arc<Plan>, Arc<[u8]>, u64, SmallVec<[Mark; 1]>);
+type Turn = (Arc<Plan>, KeptKey, u64, SmallVec<[Mark; 1]>);
 
 struct Generator {
     random: SmallRng,
@@ -84,7 +85,7 @@ struct Generator {
     plans: Vec<Arc<Plan>>,
     /// Turns that wait: who took them and where they are.
     turns: Vec<Turn>,
-    holders: Vec<(Arc<Plan>, Arc<[u8]>, u64)>,
+    holders: Vec<(Arc<Plan>, KeptKey, u64)>,
 }
 
 impl Generator {

@@ -94,7 +94,9 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.deliver(Err(Error::closed()));
+        if self.cell.is_some() {
+            self.deliver(Err(Error::closed()));
+        }
     }
 }
 
@@ -199,9 +201,9 @@ impl Wait {
 
     fn ask_blocking(&self, op: Op) -> Result<Answered> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        let done = Box::new(move |answered| {
+        let done = move |answered| {
             let _ = sender.send(answered);
-        });
+        };
         self.engine.submit_blocking(op, SmallVec::from_elem(self.part.clone(), 1), done);
         receiver.recv().unwrap_or_else(|_| Err(Error::closed()))
     }
@@ -219,9 +221,9 @@ impl Wait {
     fn submit(&self, op: Op, done: impl FnOnce(Result<Taken>) + Send + 'static) {
         let Wait { engine, part } = self;
         let wait = Wait { engine: Arc::clone(engine), part: part.clone() };
-        let done = Box::new(move |answered: Result<Answered>| {
+        let done = move |answered: Result<Answered>| {
             done(answered.map(|answered| wait.taken(op, answered)));
-        });
+        };
         self.engine.submit(op, SmallVec::from_elem(self.part.clone(), 1), done);
     }
 
@@ -402,7 +404,7 @@ impl Drop for Taken {
         let mut part = self.part.clone();
         match self.op {
             Op::Hold(holder) => {
-                self.engine.submit(Op::Release(holder), SmallVec::from_elem(part, 1), Box::new(|_| {}));
+                self.engine.submit(Op::Release(holder), SmallVec::from_elem(part, 1), |_| {});
             }
             Op::Take { .. } if !self.answered.decision.wait.is_zero() => {
                 part.marks = self.answered.marks.clone();

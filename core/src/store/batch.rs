@@ -198,9 +198,8 @@ impl Batch {
     fn hand_out(&mut self, run: &Run, outcomes: Vec<Outcome>, saw: &dyn Fn(&Entry, &Outcome)) {
         for ((entry, jobs), outcome) in run.entries.iter().zip(&run.jobs).zip(outcomes) {
             saw(entry, &outcome);
-            let outcome = Arc::new(outcome);
             for (turn, job) in (0..).zip(jobs) {
-                self.jobs[*job].finish(Ok(Reply { outcome: Arc::clone(&outcome), turn }));
+                self.jobs[*job].finish(Ok(Reply { outcome: &outcome, turn }));
             }
         }
     }
@@ -295,7 +294,7 @@ mod tests {
 
     fn job(plan: &Arc<Plan>, op: Op, mark: [u64; 2]) -> Job {
         let part = OwnedPart { plan: Arc::clone(plan), key: (*b"k").into(), cost: 1, marks: smallvec![mark] };
-        Job::new(op, smallvec![part], Instant::now(), Box::new(|_, _| {}))
+        Job::new(op, smallvec![part], Instant::now(), |_, _| {})
     }
 
     fn plan(spec: crate::Spec) -> Arc<Plan> {

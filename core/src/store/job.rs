@@ -10,8 +10,8 @@ use super::{Op, Outcome, OwnedPart};
 use crate::key;
 
 /// What came of a call, and which of the equal calls of its entry it was.
-pub(crate) struct Reply {
-    pub(crate) outcome: Arc<Outcome>,
+pub(crate) struct Reply<'a> {
+    pub(crate) outcome: &'a Outcome,
     pub(crate) turn: u64,
 }
 
@@ -26,14 +26,14 @@ impl From<String> for Lost {
 }
 
 /// Hears once what came of a call, and of which.
-pub(crate) type Finish = Box<dyn FnOnce(Result<Reply, Lost>, &[OwnedPart]) + Send>;
+type Finish = Box<dyn FnOnce(Result<Reply<'_>, Lost>, &[OwnedPart]) + Send>;
 
 /// One call on its way.
 pub(crate) struct Job {
     pub(crate) op: Op,
     pub(crate) parts: SmallVec<[OwnedPart; 1]>,
     pub(crate) deadline: Instant,
-    pub(crate) finish: Option<Finish>,
+    pub(super) finish: Option<Finish>,
     pub(crate) way: Way,
     /// Held from when it is queued until it is answered.
     pub(super) queued: Option<Queued>,
@@ -100,11 +100,16 @@ impl Drop for Queued {
 }
 
 impl Job {
-    pub(crate) fn new(op: Op, parts: SmallVec<[OwnedPart; 1]>, deadline: Instant, finish: Finish) -> Job {
-        Job { op, parts, deadline, finish: Some(finish), way: Way::default(), queued: None }
+    pub(crate) fn new(
+        op: Op,
+        parts: SmallVec<[OwnedPart; 1]>,
+        deadline: Instant,
+        finish: impl FnOnce(Result<Reply<'_>, Lost>, &[OwnedPart]) + Send + 'static,
+    ) -> Job {
+        Job { op, parts, deadline, finish: Some(Box::new(finish)), way: Way::default(), queued: None }
     }
 
-    pub(crate) fn finish(&mut self, reply: Result<Reply, Lost>) {
+    pub(crate) fn finish(&mut self, reply: Result<Reply<'_>, Lost>) {
         self.queued = None;
         if let Some(finish) = self.finish.take() {
             finish(reply, &self.parts);
@@ -132,6 +137,8 @@ impl Job {
 impl Drop for Job {
     /// Whoever drops a call on the way, as when the limiter is closed, still answers it.
     fn drop(&mut self) {
-        self.finish(Err(Lost("the limiter was closed".into())));
+        if self.finish.is_some() {
+            self.finish(Err(Lost("the limiter was closed".into())));
+        }
     }
 }

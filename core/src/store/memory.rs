@@ -182,7 +182,7 @@ impl MemoryStore {
     }
 
     fn place(&self, slot: &Slot) -> u64 {
-        mix(self.hash(slot.key.bytes()), slot.id)
+        mix(self.hash(&slot.key), slot.id)
     }
 
     /// Gives back a turn that has not come.

@@ -22,6 +22,7 @@ use crate::algorithm::concurrency::Holder;
 use crate::algorithm::{Ask, Mark, State, Twin, View};
 use crate::clock::Micros;
 use crate::decision::{Decision, Source};
+use crate::kept_key::KeptKey;
 use crate::outage::OnOutage;
 use crate::spec::{Algorithm, Spec};
 
@@ -117,7 +118,7 @@ impl Part<'_> {
 #[derive(Debug, Clone)]
 pub(crate) struct OwnedPart {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) key: Arc<[u8]>,
+    pub(crate) key: KeptKey,
     pub(crate) cost: u64,
     /// Where its turn is, member by member; only for [`Op::Cancel`].
     pub(crate) marks: SmallVec<[Mark; 1]>,

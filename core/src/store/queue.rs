@@ -16,7 +16,7 @@ use super::job::{Job, Lost, Queued};
 const MAX_BATCH: usize = 4_096;
 /// Fewer calls are not worth a round trip of their own while another is under way: its wake-ups
 /// cost three processes more than it gains.
-const MIN_BESIDE: usize = 24;
+const MIN_BESIDE: usize = 32;
 
 #[derive(Default)]
 struct Waiting {
@@ -174,7 +174,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(more == 0 || next.as_mut().poll(&mut context).is_pending(), "before they came");
         for _ in 0..more {
-            let call = Job::new(Op::Peek, smallvec![], Instant::now(), Box::new(|_, _| {}));
+            let call = Job::new(Op::Peek, smallvec![], Instant::now(), |_, _| {});
             assert!(queue.push(call).is_none());
         }
         match next.as_mut().poll(&mut context) {
@@ -190,10 +190,9 @@ mod tests {
             let answered = Arc::new(AtomicUsize::new(0));
             let call = || {
                 let answered = Arc::clone(&answered);
-                let finish = Box::new(move |_, _: &[_]| {
+                Job::new(Op::Peek, smallvec![], Instant::now(), move |_, _| {
                     answered.fetch_add(1, Ordering::Relaxed);
-                });
-                Job::new(Op::Peek, smallvec![], Instant::now(), finish)
+                })
             };
             let calls: Vec<Job> = (0..100).map(|_| call()).collect();
             let (taken, back) = std::thread::scope(|scope| {
@@ -216,8 +215,8 @@ mod tests {
         assert_eq!(goes(&queue, 1, 1), Some(MIN_BESIDE));
         assert_eq!(goes(&queue, 99, 100), None, "fewer than are under way");
         assert_eq!(goes(&queue, 1, 100), Some(100));
-        assert_eq!(goes(&queue, 30, 50), None);
-        assert_eq!(goes(&queue, 0, 30), Some(30), "now fewer are under way");
+        assert_eq!(goes(&queue, 40, 50), None);
+        assert_eq!(goes(&queue, 0, 40), Some(40), "now fewer are under way");
         assert_eq!(goes(&queue, 300, 100), Some(200), "no more than half of all");
         assert_eq!(goes(&queue, 0, 300), None);
         assert_eq!(goes(&queue, 0, 0), Some(100));

@@ -47,7 +47,7 @@ pub(crate) struct Limiter(Arc<Watched>);
 
 fn core_limit(object: &Bound<'_, PyAny>) -> PyResult<core::Limit> {
     match object.cast::<Limit>() {
-        Ok(limit) => Ok(limit.get().limit.clone()),
+        Ok(limit) => Ok(limit.get().0.limit.clone()),
         Err(_) => Err(wrong_type("an entry must name a sluicegate.aio.Limit", object)),
     }
 }
@@ -95,7 +95,7 @@ impl Limiter {
     ) -> PyResult<Limit> {
         guard(py, || {
             let limit = limit(&self.0.limiter, name.0, spec.0, on_outage).into_py(py)?;
-            Ok(Limit { limit, watched: Arc::clone(&self.0) })
+            Ok(Limit(Arc::new(Shared { limit, watched: Arc::clone(&self.0) })))
         })
     }
 
@@ -171,16 +171,18 @@ impl Limiter {
 /// algorithm, ``OutageError`` under ``on_outage="raise"``, and ``ClosedError``. A refusal is no
 /// error but a decision that is false.
 #[pyclass(frozen, name = "Limit", module = "sluicegate.aio")]
-pub(crate) struct Limit {
-    limit: core::Limit,
-    watched: Arc<Watched>,
+pub(crate) struct Limit(Arc<Shared>);
+
+/// A limit with its limiter, shared by all of its calls: each counts one reference, and not several.
+pub(crate) struct Shared {
+    pub(crate) limit: core::Limit,
+    pub(crate) watched: Arc<Watched>,
 }
 
 impl Limit {
     fn call(&self, verb: &'static str, call: core::Call, key: &Bound<'_, PyAny>) -> PyResult<Call> {
         let _checked: Key<'_> = key.extract()?;
-        let (limit, watched) = (self.limit.clone(), Arc::clone(&self.watched));
-        Ok(Call::new(verb, Start::One(limit, call, key.clone().unbind(), watched)))
+        Ok(Call::new(verb, Start::One(Arc::clone(&self.0), call, key.clone().unbind())))
     }
 }
 
@@ -189,13 +191,13 @@ impl Limit {
     /// The limit's name.
     #[getter]
     fn name(&self) -> &str {
-        self.limit.name()
+        self.0.limit.name()
     }
 
     /// The spec, as its one canonical text.
     #[getter]
     fn spec(&self) -> String {
-        self.limit.spec().to_string()
+        self.0.limit.spec().to_string()
     }
 
     /// Decide now, in one round trip at most.
@@ -289,17 +291,17 @@ impl Limit {
         decision: &Bound<'py, Decision>,
         legacy: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        guard(py, || http::to_dict(py, self.limit.http_headers(&decision.get().0), legacy))
+        guard(py, || http::to_dict(py, self.0.limit.http_headers(&decision.get().0), legacy))
     }
 
     /// The body of a refusal, as JSON text: problem details (RFC 9457) of the draft's type
     /// ``quota-exceeded``, with ``violated-policies``. It goes with the status ``HTTP_STATUS`` (429) and
     /// the content type ``HTTP_PROBLEM_CONTENT_TYPE``.
     fn http_problem(&self, py: Python<'_>, decision: &Bound<'_, Decision>) -> PyResult<String> {
-        guard(py, || Ok(self.limit.http_problem(&decision.get().0)))
+        guard(py, || Ok(self.0.limit.http_problem(&decision.get().0)))
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.limit)
+        format!("{:?}", self.0.limit)
     }
 }

@@ -13,6 +13,7 @@ use pyo3::types::{PyIterator, PyTuple, PyType};
 use sluicegate as core;
 use sluicegate::Submitted;
 
+use crate::aio::Shared;
 use crate::answer;
 use crate::argument::Key;
 use crate::channel::{Channel, Ticket};
@@ -40,29 +41,31 @@ enum State {
 
 /// What is to be asked.
 pub(crate) enum Start {
-    One(core::Limit, core::Call, Py<PyAny>, Arc<Watched>),
+    One(Arc<Shared>, core::Call, Py<PyAny>),
     All(Arc<Watched>, Vec<(core::Limit, Vec<u8>, u64)>),
 }
 
 /// Whom a call asked. A limiter that nothing refers to closes, which its calls must outlive.
 pub(crate) enum Asked {
-    Limit(#[expect(dead_code, reason = "held")] core::Limit, Arc<Watched>),
+    Limit(Arc<Shared>),
     Limiter(Arc<Watched>),
 }
 
 impl Asked {
     pub(crate) fn watched(&self) -> &Arc<Watched> {
-        let (Asked::Limit(_, watched) | Asked::Limiter(watched)) = self;
-        watched
+        match self {
+            Asked::Limit(shared) => &shared.watched,
+            Asked::Limiter(watched) => watched,
+        }
     }
 }
 
 impl Start {
     fn submit(self, py: Python<'_>) -> PyResult<(Submitted, Asked)> {
         match self {
-            Start::One(limit, call, key, watched) => {
+            Start::One(shared, call, key) => {
                 let Key(key) = key.extract(py)?;
-                Ok((limit.submit(call, key), Asked::Limit(limit, watched)))
+                Ok((shared.limit.submit(call, key), Asked::Limit(shared)))
             }
             Start::All(watched, parts) => Ok((watched.limiter.submit_all(parts), Asked::Limiter(watched))),
         }
@@ -70,7 +73,7 @@ impl Start {
 
     /// Whether what this asks for can be given back by who is cancelled.
     fn waits(&self) -> bool {
-        matches!(self, Start::One(_, core::Call::Acquire { .. } | core::Call::Hold { .. }, ..))
+        matches!(self, Start::One(_, core::Call::Acquire { .. } | core::Call::Hold { .. }, _))
     }
 }
 
@@ -217,7 +220,7 @@ impl Call {
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
         match &*state {
-            State::New(Start::One(_, _, key, _)) => visit.call(key),
+            State::New(Start::One(_, _, key)) => visit.call(key),
             State::Waiting(future, _) => visit.call(future),
             State::Decided(value) => visit.call(value),
             State::New(Start::All(..)) | State::Spent => Ok(()),

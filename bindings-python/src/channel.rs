@@ -119,16 +119,16 @@ impl Channel {
         };
         let future = create_future.bind(py).call0()?;
         let token = self.next.fetch_add(1, Ordering::Relaxed);
-        self.log_here(asked.watched());
-        let call = Call { future: future.clone().unbind(), _asked: asked };
-        lock(&self.inner).calls.insert(token, call);
+        let mut inner = lock(&self.inner);
+        self.log_here(&mut inner.limiters, asked.watched());
+        inner.calls.insert(token, Call { future: future.clone().unbind(), _asked: asked });
+        drop(inner);
         completions.submit(place, token, Submitted::Later(later)).into_py(py)?;
         Ok((future, Ticket { channel: Arc::downgrade(self), token }))
     }
 
     /// Has this loop woken for the limiter's events.
-    fn log_here(&self, watched: &Arc<Watched>) {
-        let limiters = &mut lock(&self.inner).limiters;
+    fn log_here(&self, limiters: &mut Vec<Weak<Watched>>, watched: &Arc<Watched>) {
         if !limiters.iter().any(|known| Weak::as_ptr(known) == Arc::as_ptr(watched)) {
             limiters.retain(|known| known.strong_count() > 0);
             limiters.push(Arc::downgrade(watched));
@@ -177,15 +177,15 @@ impl Channel {
 
 fn resolve(future: &Bound<'_, PyAny>, answer: core::Result<Answer>) -> PyResult<()> {
     let py = future.py();
-    // A cancelled task's future is done before its answer comes.
-    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        return Ok(());
-    }
-    match guard(py, || answer::to_py(py, answer.into_py(py)?)) {
-        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
-        Err(error) => future.call_method1(intern!(py, "set_exception"), (error,))?,
+    let resolved = match guard(py, || answer::to_py(py, answer.into_py(py)?)) {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,)),
+        Err(error) => future.call_method1(intern!(py, "set_exception"), (error,)),
     };
-    Ok(())
+    match resolved {
+        // A cancelled task's future is done before its answer comes.
+        Err(_) if future.call_method0(intern!(py, "done"))?.is_truthy()? => Ok(()),
+        resolved => resolved.map(drop),
+    }
 }
 
 /// A call's claim to its answer. Dropping it gives the call up.

@@ -43,6 +43,7 @@ mod permit;
 mod routes;
 mod runtime;
 mod spec;
+mod spec_text;
 mod status;
 mod store;
 mod ticks;

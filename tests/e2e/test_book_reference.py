@@ -126,7 +126,7 @@ def test_how_long_a_spec_may_be(ask: Ask) -> None:
 def test_units_of_time(ask: Ask) -> None:
     rows = table(REFERENCE / "spec.md", "Units of time")
     names = {name: cells[1].split(", ")[0] for cells in rows for name in cells[1].split(", ")}
-    source = body((CORE / "spec.rs").read_text(), "const UNITS: [", "];")
+    source = body((CORE / "spec_text.rs").read_text(), "const UNITS: [", "];")
     assert names.keys() == set(re.findall(r'"(\w+)"', source))
     answers = specs(ask, [f"7/7{name}" for name in names])
     assert answers == [f"7/7{unit}" for unit in names.values()]

@@ -72,7 +72,7 @@ miri: ## The unsafe code under Miri, as far as that goes
 	$(MIRI) --package sluicegate-c
 	$(MIRI) --package sluicegate -- runtime::
 
-lint: setup ## Formatters, linters, type checks, and the header against its source
+lint: setup ## Formatters, linters and type checks
 	@tests/tools/lint.sh
 
 header: ## Write bindings-c/include/sluicegate.h anew from its source

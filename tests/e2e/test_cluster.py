@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 
 import artefacts
 import pytest
+import scenario_runs
 from driven_load import BUDGET_S, loads_on
 from programs import Driver, Recipe
 from redis_cluster import RedisCluster, until
@@ -22,11 +21,8 @@ def cluster() -> Iterator[RedisCluster]:
 
 def test_all_scenarios_hold_on_a_cluster(cluster: RedisCluster) -> None:
     """The same decisions, with each key on the server of its slot."""
-    line = ["cargo", "test", "--quiet", "--locked", "--package", "sluicegate", "--test", "scenarios"]
-    env = {**os.environ, "SLUICEGATE_TEST_REDIS": cluster.url}
-    done = subprocess.run(line, cwd=artefacts.ROOT, env=env, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stdout[-5000:]
-    assert "on memory and redis" in done.stdout
+    runs = scenario_runs.runs("rust", artefacts.rust_scenarios(cluster.url))
+    assert scenario_runs.missing(runs) == []
     assert all("sc-" in node.command("KEYS", "*") for node in cluster.masters())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,10 +31,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_scenarios(server: str) -> None:
-    command = ["cargo", "test", "--workspace", "--locked", "--test", "scenarios"]
     with RedisServer(server=server) as redis:
-        env = {**os.environ, "SLUICEGATE_TEST_REDIS": redis.url}
-        runs = scenario_runs.runs("rust", artefacts.run(command, cwd=artefacts.ROOT, env=env))
+        runs = scenario_runs.runs("rust", artefacts.rust_scenarios(redis.url))
     on_server = {run for run in runs if run.store == "redis"}
     table(*TABLE).row(redis_servers.version(server), f"{len(on_server)} scenarios passed")
     assert scenario_runs.missing(runs) == []

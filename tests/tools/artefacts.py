@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -82,6 +83,21 @@ def compile_c(source: Path, program: Path, prefix: Path, compiler: str = "cc") -
     flags = run(["pkg-config", "--cflags", "--libs", "sluicegate"], cwd=prefix, env=env).split()
     run([compiler, "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags], cwd=prefix, env=env)
     return program
+
+
+def rust_scenarios(url: str) -> str:
+    """Runs the scenarios of the Rust suite against that Redis; returns what they print.
+
+    Asked for by name, cargo would build them anew, with other features than the whole suite's.
+    """
+    line = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format=json"]
+    built = [json.loads(each) for each in run(line, cwd=ROOT).splitlines()]
+    (program,) = (
+        each["executable"]
+        for each in built
+        if each["reason"] == "compiler-artifact" and each["target"]["name"] == "scenarios"
+    )
+    return run([program], cwd=ROOT / "core", env={**os.environ, "SLUICEGATE_TEST_REDIS": url})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatters, linters and type checks of every language, and the C header against its source.
+# Formatters, linters and type checks of every language.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$PWD/.venv/bin
@@ -9,7 +9,6 @@ step() { echo "lint: $*"; "$@"; }
 step cargo fmt --all --check
 step cargo fmt --check --manifest-path benches/rust/Cargo.toml
 step cargo clippy --workspace --all-targets --features sluicegate/bench-internals --locked --quiet -- -D warnings
-step cargo test --quiet --package sluicegate-c --locked --test header
 (cd bindings-python && step "$bin/ruff" check . && step "$bin/ruff" format --check . && step "$bin/mypy")
 step "$bin/ruff" check --config tests/ruff.toml tests examples benches docs/tools
 step "$bin/ruff" format --check --config tests/ruff.toml tests examples benches docs/tools

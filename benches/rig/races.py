@@ -121,6 +121,7 @@ def blocking(built: Built, url: str, peers: bool) -> Group:
 def asyncio(built: Built, url: str, peers: bool) -> Group:
     program, script = built.python, built_path("python")
     races, claims = [], []
+    # The first is its default.
     names = ["limits-coredis", "limits-redispy"]
     for keys, goal, on in ((64, 8.0, "64 keys"), (1, 10.0, "one hot key")):
         labels = {"sluicegate": "sluicegate.aio"}
@@ -136,10 +137,11 @@ def asyncio(built: Built, url: str, peers: bool) -> Group:
         race = Race(f"asyncio-{keys}", f"asyncio, 64 tasks on {on}", contenders, "sluicegate")
         races.append(race)
         what = f"asyncio, 64 tasks on {on}"
-        claims += [
-            Claim(race.name, f"{what}: times as fast as `limits.aio`", False, goal, _times_as_fast, names),
-            Claim(race.name, f"{what}: p99 over that of `limits.aio`", True, 0.5, _p99_over, names),
-        ]
+        for peer, among in (("`limits.aio`", names[:1]), ("`limits.aio` on its faster client", names)):
+            claims += [
+                Claim(race.name, f"{what}: times as fast as {peer}", False, goal, _times_as_fast, among),
+                Claim(race.name, f"{what}: p99 over that of {peer}", True, 0.5, _p99_over, among),
+            ]
     return Group("asyncio", 2, races, claims)
 
 

@@ -17,7 +17,7 @@ use crate::key::state_id;
 use crate::outage::OnOutage;
 use crate::store::batch::Batch;
 use crate::store::job::Job;
-use crate::store::script::Programs;
+use crate::store::script::{Programs, reply_of};
 use crate::store::{Member, Op, OwnedPart, Part, Plan};
 use crate::{Decision, Result, Source, Spec};
 
@@ -166,7 +166,7 @@ fn reply_to(command: &Cmd) -> Value {
         _ => None,
     });
     let of_entries = [1, 1, 0].repeat(keys.unwrap_or(0));
-    Value::Array(std::iter::once(1_700_000_000_000_000).chain(of_entries).map(Value::Int).collect())
+    reply_of(std::iter::once(1_700_000_000_000_000).chain(of_entries))
 }
 
 impl Assembled {

@@ -39,8 +39,10 @@ class Log:
     def fill(self, key: str) -> None:
         times = (START + number * self.step for number in range(COUNT))
         replies = self.redis.pipeline(self.call(key, at) for at in times)
-        # After the time of each: how many of one call were admitted, and what is left.
-        assert [reply[1:3] for reply in replies] == [[1, COUNT - 1 - number] for number in range(COUNT)]
+        # After the time: how many of one call were admitted, and what is left. Seven bytes each.
+        said = [(reply[7:14], reply[14:21]) for reply in replies]
+        expected = ((1, COUNT - 1 - number) for number in range(COUNT))
+        assert said == [(admitted.to_bytes(7, "big"), left.to_bytes(7, "big")) for admitted, left in expected]
 
     def script_us(self, at: int, verb: str, cost: int) -> int:
         """How long one call on the full log takes Redis: the least of several, more where that is slow."""

@@ -22,9 +22,9 @@ const SPECS: [&str; 9] = [
 enum Reply {
     /// As it came.
     Bytes(Vec<u8>),
-    /// An array of numbers, which is what our scripts reply.
+    /// A string of numbers, which is what our scripts reply.
     Numbers(Vec<u64>),
-    /// An array of small numbers.
+    /// A string of small numbers.
     Small(Vec<u8>),
     Error(u8),
     /// A server of a Cluster: from, to, and ports.
@@ -42,11 +42,14 @@ impl Reply {
             "ASK 3999 :6381",
             "TRYAGAIN later",
         ];
-        let array = |numbers: Vec<String>| format!("*{}\r\n{}", numbers.len(), numbers.concat()).into_bytes();
+        let string = |numbers: &mut dyn Iterator<Item = u64>| {
+            let bytes: Vec<u8> = numbers.flat_map(|number| number.to_be_bytes().into_iter().skip(1)).collect();
+            [format!("${}\r\n", bytes.len()).into_bytes(), bytes, b"\r\n".to_vec()].concat()
+        };
         match self {
             Reply::Bytes(bytes) => bytes.clone(),
-            Reply::Numbers(numbers) => array(numbers.iter().map(|n| format!(":{}\r\n", *n as i64)).collect()),
-            Reply::Small(numbers) => array(numbers.iter().map(|n| format!(":{n}\r\n")).collect()),
+            Reply::Numbers(numbers) => string(&mut numbers.iter().copied()),
+            Reply::Small(numbers) => string(&mut numbers.iter().copied().map(u64::from)),
             Reply::Error(which) => {
                 format!("-{}\r\n", ERRORS[usize::from(*which) % ERRORS.len()]).into_bytes()
             }

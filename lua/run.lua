@@ -15,7 +15,7 @@ end
 
 -- The reply: a client reads one string faster than a list of numbers.
 local function packed(numbers)
-  return to_bytes('>' .. string.rep('I7', #numbers), unpack(numbers))
+  return to_bytes('>' .. string.rep('I8', #numbers), unpack(numbers))
 end
 
 if op == 'take' and count == 1 then

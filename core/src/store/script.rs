@@ -194,18 +194,14 @@ fn verb(op: Op) -> &'static str {
     }
 }
 
-/// How many bytes a number takes in a run's reply; all that Lua counts exactly fit.
-const NUMBER: usize = 7;
-
 /// Reads a run's reply: for each entry what came of it. `None` where it is not of our making: the
 /// arithmetic behind relies on numbers that a script can reply.
 pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>> {
     let Value::BulkString(bytes) = reply else { return None };
-    let (numbers, []) = bytes.as_chunks::<NUMBER>() else { return None };
-    let mut numbers = numbers.iter().map(|&[a, b, c, d, e, f, g]| {
-        let number = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
-        (number <= MAX_EXACT).then_some(number)
-    });
+    let (numbers, []) = bytes.as_chunks() else { return None };
+    // One below zero is above all others here.
+    let mut numbers =
+        numbers.iter().map(|bytes| Some(u64::from_be_bytes(*bytes)).filter(|number| *number <= MAX_EXACT));
     let now = numbers.next()??;
     let mut outcomes = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -232,11 +228,10 @@ pub(crate) fn outcomes(reply: &Value, entries: &[Entry]) -> Option<Vec<Outcome>>
     numbers.next().is_none().then_some(outcomes)
 }
 
-/// A reply as a run writes it, for tests and measurements; of each number its lowest bytes.
+/// A reply as a run writes it, for tests and measurements.
 #[cfg(any(test, feature = "bench-internals"))]
-pub(crate) fn reply_of(numbers: impl IntoIterator<Item = u64>) -> Value {
-    let bytes = |number: u64| number.to_be_bytes().into_iter().skip(size_of::<u64>() - NUMBER);
-    Value::BulkString(numbers.into_iter().flat_map(bytes).collect())
+pub(crate) fn reply_of(numbers: impl IntoIterator<Item = i64>) -> Value {
+    Value::BulkString(numbers.into_iter().flat_map(i64::to_be_bytes).collect())
 }
 
 #[cfg(test)]
@@ -260,13 +255,13 @@ mod tests {
         let plan = Plan { name: "test".to_owned(), id: 1, spec, members, on_outage: OnOutage::Share };
         let part = OwnedPart { plan: Arc::new(plan), key: (*b"k").into(), cost: 1, marks: smallvec![] };
         let mut entries = [Entry { calls: 2, parts: smallvec![part] }];
-        let reply = |numbers: &[u64]| reply_of(numbers.iter().copied());
-        let read = |numbers: &[u64]| outcomes(&reply(numbers), &entries).is_some();
+        let reply = |numbers: &[i64]| reply_of(numbers.iter().copied());
+        let read = |numbers: &[i64]| outcomes(&reply(numbers), &entries).is_some();
         assert!(read(&[1 << 53, 2, 1 << 53, 0]));
         assert!(!read(&[5, 3, 0, 0]), "more were admitted than asked");
+        assert!(!read(&[5, i64::MAX, 0, 0]));
         for place in 0..4 {
-            // Below zero, as Lua writes it, and above what is exact.
-            for number in [-1_i64 as u64, (1 << 53) + 1, 1 << 55] {
+            for number in [-1, (1 << 53) + 1, i64::MIN, i64::MAX] {
                 let mut numbers = [5, 1, 0, 0];
                 numbers[place] = number;
                 assert!(!read(&numbers), "{number} at {place}");
@@ -274,7 +269,7 @@ mod tests {
         }
         assert!(!read(&[5, 1, 0]), "too few");
         assert!(!read(&[5, 1, 0, 0, 0]), "too many");
-        for cut in 1..NUMBER {
+        for cut in 1..8 {
             let Value::BulkString(mut bytes) = reply(&[5, 1, 0, 0]) else { unreachable!() };
             bytes.truncate(bytes.len() - cut);
             assert!(outcomes(&Value::BulkString(bytes), &entries).is_none(), "a number is cut off");

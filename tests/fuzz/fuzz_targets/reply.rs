@@ -43,7 +43,7 @@ impl Reply {
             "TRYAGAIN later",
         ];
         let string = |numbers: &mut dyn Iterator<Item = u64>| {
-            let bytes: Vec<u8> = numbers.flat_map(|number| number.to_be_bytes().into_iter().skip(1)).collect();
+            let bytes: Vec<u8> = numbers.flat_map(u64::to_be_bytes).collect();
             [format!("${}\r\n", bytes.len()).into_bytes(), bytes, b"\r\n".to_vec()].concat()
         };
         match self {

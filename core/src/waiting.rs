@@ -40,6 +40,30 @@ impl Cell {
     fn lock(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn fill(&self, answer: Result<Answer>) {
+        let mut slot = self.lock();
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            // Outside the lock: a callback may do anything, and a dropped permit makes a call.
+            Slot::Callback(callback) => {
+                drop(slot);
+                callback(answer);
+            }
+            Slot::Gone => {
+                drop(slot);
+                drop(answer);
+            }
+            Slot::Waker(waker) => {
+                *slot = Slot::Answer(answer);
+                drop(slot);
+                waker.wake();
+            }
+            Slot::Empty | Slot::Answer(_) => {
+                *slot = Slot::Answer(answer);
+                self.filled.notify_one();
+            }
+        }
+    }
 }
 
 /// The end that answers, once. Dropped without an answer, it says that the limiter is closed.
@@ -63,39 +87,16 @@ pub(crate) fn channel() -> (Sender, Receiver) {
 
 impl Sender {
     pub(crate) fn send(mut self, answer: Result<Answer>) {
-        self.deliver(answer);
-    }
-
-    fn deliver(&mut self, answer: Result<Answer>) {
-        let Some(cell) = self.cell.take() else { return };
-        let mut slot = cell.lock();
-        match std::mem::replace(&mut *slot, Slot::Gone) {
-            // Outside the lock: a callback may do anything, and a dropped permit makes a call.
-            Slot::Callback(callback) => {
-                drop(slot);
-                callback(answer);
-            }
-            Slot::Gone => {
-                drop(slot);
-                drop(answer);
-            }
-            Slot::Waker(waker) => {
-                *slot = Slot::Answer(answer);
-                drop(slot);
-                waker.wake();
-            }
-            Slot::Empty | Slot::Answer(_) => {
-                *slot = Slot::Answer(answer);
-                cell.filled.notify_one();
-            }
+        if let Some(cell) = self.cell.take() {
+            cell.fill(answer);
         }
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        if self.cell.is_some() {
-            self.deliver(Err(Error::closed()));
+        if let Some(cell) = self.cell.take() {
+            cell.fill(Err(Error::closed()));
         }
     }
 }

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from rig.races import Race, counts, rate
-from rig.run import TRIES, medians
+from rig.run import TRIES, median_rate, medians
 
 
 def number(value: float | None) -> str:
@@ -56,10 +56,10 @@ def _race(race: Race, outcomes: list[dict[str, dict[str, Any]]]) -> list[str]:
                 f" some calls otherwise than measured, each of the {TRIES} times that the round was run.",
                 "",
             ]
-        if not sound:
+        median = median_rate(outcomes, name)
+        if median is None:
             continue
         ratios = [rate(outcome, race.reference) / rate(outcome, name) for outcome in sound]
-        median = statistics.median(rate(outcome, name) for outcome in sound)
         cells = [label, number(median), number(1e6 / median), number(statistics.median(ratios))]
         cells += [number(medians(sound, name, field)) for field in columns]
         lines.append("| " + " | ".join(cells) + " |")
